@@ -37,6 +37,8 @@ from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.noise.randomness import Randomness
+from dpaudit.processes.host import NO_LIMITS
+from dpaudit.processes.hosting import hosting
 
 ROOT = Path(__file__).parents[1]
 PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "images" / "growth.svg"
@@ -62,6 +64,9 @@ COMMANDS = {
 BARS = {
     "a replayed run, beside its releases": 1e-3,
     "a release of a replayed run": 50e-6,
+    "a replayed run in a process of its own, beside its releases": 5e-3,
+    "the start of such processes": 0.3,
+    "a release with a worker and a twin, to memory": 200e-6,
     "a live scalar release to a file, beside its exact noise": 30e-6,
     f"{MANY:,} such releases with their noise": 5.0,
 }
@@ -137,7 +142,7 @@ def parts(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], ob
             data.sum(axis=0) + generator.normal(scale=2.0, size=1000)
 
     def replayed() -> None:
-        dpaudit.audit(sums, Pair(data, other), claim=CLAIM, trials=REPLAYS)
+        dpaudit.audit(sums, Pair(data, other), claim=CLAIM, trials=REPLAYS, in_process=True)
 
     return {
         "one release of 1,000 numbers, over their sum and noise in numpy": (run, numpy_alone, 1.0),
@@ -166,15 +171,17 @@ def measured(rounds: int, wanted: frozenset[str] | None = None) -> dict[str, flo
 
 
 class Scalars:
-    """An algorithm that does nothing but release one number, time and again; its copies count their runs."""
+    """An algorithm that does nothing but release one number, time and again.
 
-    runs = 0
+    Each run adds a byte to a file, by whatever process it is made.
+    """
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, runs: Path) -> None:
+        self.number, self.runs = number, runs
 
     def __call__(self, data: Any, curator: Curator) -> None:
-        Scalars.runs += 1
+        with self.runs.open("ab") as file:
+            file.write(b".")
         for i in range(self.number):
             curator.release(data, SCALAR, label=f"step {i}")
 
@@ -183,17 +190,32 @@ def seconds() -> dict[str, float]:
     """What the bars are about, in seconds of CPU."""
     pair, randomness, value = Pair(0.0, 1.0), Randomness.live(), np.zeros(())
 
-    def a_run(number: int) -> float:
-        Scalars.runs = 0
-        return least({"": lambda: replay(Scalars(number), [pair], claim=CLAIM)}, 1)[""] / Scalars.runs
-
-    one, hundred = (min(a_run(number) for _ in range(MORE)) for number in (1, 100))
-    alone = least({"": lambda: [SCALAR.sample(value, randomness) for _ in range(MANY)]}, 1)[""]
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "many.jsonl"
-        many = least({"": lambda: dpaudit.run(Scalars(MANY), 0.0, claim=CLAIM, path=path)}, 2)[""]
+        runs, path = Path(scratch) / "runs", Path(scratch) / "many.jsonl"
+
+        def a_run(number: int, *, in_process: bool) -> float:
+            runs.write_bytes(b"")
+            target = Scalars(number, runs)
+            spent = least({"": lambda: replay(target, [pair], claim=CLAIM, in_process=in_process)}, 1)[""]
+            return spent / runs.stat().st_size
+
+        def in_lockstep(number: int) -> float:
+            def made() -> None:
+                options: Any = {"in_process": False, "limits": NO_LIMITS}
+                with hosting(Scalars(number, runs), 0.0, [pair], **options) as target:
+                    dpaudit.run(target.algorithm, target.data, claim=CLAIM)
+
+            return least({"": made}, MORE)[""]
+
+        one, hundred = (min(a_run(n, in_process=True) for _ in range(MORE)) for n in (1, 100))
+        apart = min(a_run(1, in_process=False) for _ in range(MORE))
+        start, long = in_lockstep(1), in_lockstep(1001)
+        alone = least({"": lambda: [SCALAR.sample(value, randomness) for _ in range(MANY)]}, 1)[""]
+        many = least({"": lambda: dpaudit.run(Scalars(MANY, runs), 0.0, claim=CLAIM, path=path)}, 2)[""]
     release = (hundred - one) / 99
-    return dict(zip(BARS, (one - release, release, (many - alone) / MANY, many), strict=True))
+    processes = apart - release, start, (long - start) / 1000
+    live = (many - alone) / MANY, many
+    return dict(zip(BARS, (one - release, release, *processes, *live), strict=True))
 
 
 def written() -> dict[str, float]:

@@ -53,6 +53,22 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "randomized-response": {"epsilon": 0.5, "categories": 2},
     "exponential": {"epsilon": 0.5},
     "report-noisy-max": {"epsilon": 0.5, "noise_law": "exponential"},
+    "sparse-vector": {"epsilon": 0.5, "sensitivity": _of("l1"), "answers": 2, "monotone": False},
+    "private-selection": {
+        "releases": [{"mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}, "count": 1}],
+        "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
+    },
+    "shuffled": {
+        "local": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
+        "users": 10000,
+    },
+    "gaussian-sparse-vector": {
+        "sigma": 10.0,
+        "sensitivity": _of("l2"),
+        "answers": 2,
+        "steps": 100,
+        "monotone": False,
+    },
     "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
     "poisson-sampled": {
         "rate": 0.01,

@@ -71,24 +71,31 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import FixedSizeSampled as FixedSizeSampled
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
+    from dpaudit.mechanisms import GaussianSparseVector as GaussianSparseVector
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
     from dpaudit.mechanisms import MixtureOfGaussians as MixtureOfGaussians
+    from dpaudit.mechanisms import NegativeBinomial as NegativeBinomial
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
+    from dpaudit.mechanisms import Poisson as Poisson
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
+    from dpaudit.mechanisms import PrivateSelection as PrivateSelection
     from dpaudit.mechanisms import RandomAllocation as RandomAllocation
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SampledMatrix as SampledMatrix
     from dpaudit.mechanisms import SampledRecords as SampledRecords
+    from dpaudit.mechanisms import Shuffled as Shuffled
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
+    from dpaudit.mechanisms import SparseVector as SparseVector
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
     from dpaudit.mechanisms import Toeplitz as Toeplitz
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
+    from dpaudit.mechanisms import TrialRelease as TrialRelease
     from dpaudit.mechanisms import TruncatedPoissonSampled as TruncatedPoissonSampled
     from dpaudit.pipeline.accounting import account as account
     from dpaudit.pipeline.accounting import verify as verify
@@ -119,10 +126,11 @@ _NAMES = {
     "ledger.releases": "Partition Release",
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
-        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism MixtureOfGaussians OpaqueApproxDP "
-        "OpaquePureDP OpaqueZCDP PoissonSampled RandomAllocation RandomizedResponse ReportNoisyMax "
-        "SampledMatrix SampledRecords SmoothGaussian SymmetricGaussian Tabulated Toeplitz TreeAggregation "
-        "TruncatedPoissonSampled"
+        "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
+        "MixtureOfGaussians NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled "
+        "PrivateSelection RandomAllocation RandomizedResponse ReportNoisyMax SampledMatrix SampledRecords "
+        "Shuffled SmoothGaussian SparseVector SymmetricGaussian Tabulated Toeplitz TreeAggregation "
+        "TrialRelease TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

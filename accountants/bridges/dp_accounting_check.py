@@ -28,7 +28,14 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism, OnSample, PoissonSampled, Tabulated
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    FixedSizeSampled,
+    OnSample,
+    PoissonSampled,
+    Tabulated,
+    TruncatedPoissonSampled,
+)
 
 METHOD = "dp-accounting PLD"
 
@@ -36,6 +43,7 @@ METHOD = "dp-accounting PLD"
 LEAST_DELTA, LARGEST_DELTA = 1e-9, 0.1
 MOST_EPSILON, MOST_RUNS = 100.0, 10_000
 MOST_CONVOLUTIONS, MOST_EXPOSURES = 200, 2
+_ADDED = "rounded_probability_mass_function_add", "infinity_mass_add"
 _MOST_POINTS = 500_000  # in the array that one mechanism may need
 
 #: What one unit is exposed to: mechanisms, each with how often it runs.
@@ -149,8 +157,9 @@ def _composed(exposure: Runs, neighbouring: Neighbouring, spacing: float) -> _Lo
         sensitivity = mechanism.declared_sensitivity
         if sensitivity is not None and sensitivity.value == 0:
             continue
-        tabulated = isinstance(mechanism, OnSample) and _own_table(mechanism, neighbouring)
-        known = (_profile if tabulated else _losses)(mechanism, neighbouring, spacing)
+        run = _as_poisson(mechanism, neighbouring)
+        tabulated = isinstance(run, OnSample) and _own_table(run, neighbouring)
+        known = (_profile if tabulated else _losses)(run, neighbouring, spacing)
         if known is None:
             continue
         same &= known.same
@@ -212,12 +221,12 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
         inner, sampled, own = mechanism.mechanism, {"sampling_prob": mechanism.rate}, mechanism.contribution
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
-        case ours.Gaussian() | ours.SymmetricGaussian() | ours.GaussianProcess() | ours.TreeAggregation():
-            moved, sigma = inner.sensitivity.value, inner.sigma
+        case ours.GaussianNoise():
+            moved, sigma = _moved(inner), inner.sigma
             mu, times = moved / sigma, inner.levels if isinstance(inner, ours.TreeAggregation) else 1
             if replaced:  # rows so long, or half the sensitivity, one against its negative
                 moved = 0.5 * moved if own is None else own
-                sampled |= {"neighboring_relation": NeighboringRelation.REPLACE_ONE}
+                sampled["neighboring_relation"] = NeighboringRelation.REPLACE_ONE
             sampled |= {"standard_deviation": sigma, "sensitivity": moved}
             gaussian = both(pld.from_gaussian_mechanism, (0.5 * mu + 10.0) * mu, dots=True, **sampled)
             return _Losses(*gaussian, times=times, same=not replaced or own is not None)
@@ -244,7 +253,7 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             replaced_by_any = k / (math.exp(epsilon) + k - 1)
             make = pld.from_randomized_response
             return _Losses(*both(make, epsilon, noise_parameter=replaced_by_any, num_buckets=k))
-        case ours.Choice() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
+        case ours.Choice() | ours.SparseVector() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
             require_short(inner.epsilon)
             delta = inner.delta if isinstance(inner, ours.OpaqueApproxDP) else 0.0
             stated = common.DifferentialPrivacyParameters(inner.epsilon, delta)
@@ -261,6 +270,19 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
 
 
+def _as_poisson(mechanism: AnyMechanism, neighbouring: Neighbouring) -> AnyMechanism:
+    """A sample of fixed size to which a unit is added as the Poisson sample that has the same pair."""
+    if not isinstance(mechanism, FixedSizeSampled) or neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE:
+        return mechanism
+    return PoissonSampled(rate=mechanism.most_likely, mechanism=mechanism.mechanism)
+
+
+def _moved(noise: ours.GaussianNoise) -> float:
+    """How far independent Gaussian noise is moved in all."""
+    reach = noise.reach.value if isinstance(noise, ours.MatrixMechanism) else 1.0
+    return noise.sensitivity.value * reach
+
+
 def _own_table(mechanism: OnSample, neighbouring: Neighbouring) -> bool:
     """Whether dp-accounting has no losses of a sampled mechanism, so that dpaudit's own table is composed."""
     replaced, inner = neighbouring is Neighbouring.REPLACE_ONE, mechanism.mechanism
@@ -269,26 +291,45 @@ def _own_table(mechanism: OnSample, neighbouring: Neighbouring) -> bool:
 
 
 def _profile(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float) -> _Losses:
-    """The table of a sampled mechanism's profile."""
-    ((term, _),) = losses(mechanism, neighbouring)
-    if not isinstance(term, DiscreteTerm) or max(map(abs, term.losses)) > _MOST_POINTS * spacing:
+    """The tables of a sampled mechanism's profile, one for each order of its pair.
+
+    Of a truncated sample the pair that holds in both orders is the one that is known better.
+    """
+    orders = (None, None) if isinstance(mechanism, TruncatedPoissonSampled) else (True, False)
+    first, second = (losses(mechanism, neighbouring, mixture_first=order)[0][0] for order in orders)
+    if not (isinstance(first, DiscreteTerm) and isinstance(second, DiscreteTerm)):
         raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
-    ordered, _ = losses(mechanism, neighbouring, mixture_first=True)[0]
-    down = _table(term, spacing, pessimistic=False) if ordered == term else None
-    return _Losses(_table(term, spacing, pessimistic=True), down, same=down is not None)
+    first, second = (_within(term, 0.4 * _MOST_POINTS * spacing) for term in (first, second))
+    up, down = (_table(first, spacing, pessimistic=way, other=second) for way in (True, False))
+    return _Losses(up, down)
 
 
-def _table(rows: Tabulated | DiscreteTerm, spacing: float, *, pessimistic: bool) -> Any:
-    """A table's rows, each loss moved to a multiple of the spacing."""
+def _within(term: DiscreteTerm, most: float) -> DiscreteTerm:
+    """The table without losses larger than `most`, of which there is next to none; they count as infinite."""
+    rows = list(zip(term.losses, term.probabilities, strict=True))
+    beyond = math.fsum(p for loss, p in rows if abs(loss) > most)
+    if beyond > 1e-20:
+        raise _no_opinion("a sampled release takes it too long an array")
+    losses, probabilities = zip(*[row for row in rows if abs(row[0]) <= most], strict=True)
+    return DiscreteTerm(losses, probabilities, term.infinite + beyond)
+
+
+def _table(
+    rows: Tabulated | DiscreteTerm, spacing: float, *, pessimistic: bool, other: DiscreteTerm | None = None
+) -> Any:
+    """A table's rows, each loss moved to a multiple of the spacing; `other`: those of the other order."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    masses: dict[int, float] = {}
-    infinite = rows.infinity if isinstance(rows, Tabulated) else rows.infinite
-    for loss, probability in zip(rows.losses, rows.probabilities, strict=True):
-        at = math.ceil(loss / spacing) if pessimistic else math.floor(loss / spacing)
-        masses[at] = masses.get(at, 0.0) + probability
+    def moved(rows: Tabulated | DiscreteTerm) -> tuple[dict[int, float], float]:
+        masses: dict[int, float] = {}
+        for loss, probability in zip(rows.losses, rows.probabilities, strict=True):
+            at = math.ceil(loss / spacing) if pessimistic else math.floor(loss / spacing)
+            masses[at] = masses.get(at, 0.0) + probability
+        return masses, rows.infinity if isinstance(rows, Tabulated) else rows.infinite
+
+    added = {} if other is None else dict(zip(_ADDED, moved(other), strict=True)) | {"symmetric": False}
     return pld.PrivacyLossDistribution.create_from_rounded_probability(
-        masses, infinite, spacing, pessimistic_estimate=pessimistic
+        *moved(rows), spacing, pessimistic_estimate=pessimistic, **added
     )
 
 

@@ -152,6 +152,8 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
         raise _no_mechanism(event, where, why, "sample without replacement")
     if isinstance(event, dp_event.SingleEpochTreeAggregationDpEvent):
         return _tree(event, relation, moves, place)
+    if isinstance(event, dp_event.RepeatAndSelectDpEvent):
+        return _selected(event, relation, moves, where)
     if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
         return _mixture(event, relation, where)
     if isinstance(event, dp_event.NonPrivateDpEvent):
@@ -298,6 +300,39 @@ def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -
     if not steps:
         raise InvalidParameter("no step_counts", where=place, remedy="give the number of steps of each tree")
     return ours.TreeAggregation(sigma=event.noise_multiplier, steps=steps, sensitivity=L2(moves))
+
+
+def _selected(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
+    """The best of a Poisson (shape infinite) or a truncated negative binomial number of runs."""
+    place = f"{where}: {type(event).__name__}"
+    mean, shape = _positive(event.mean, place), event.shape
+    if isinstance(shape, bool) or not isinstance(shape, float | int) or not shape >= 0.0 or mean < 1.0:
+        what = f"mean = {event.mean!r}, shape = {shape!r}"
+        raise InvalidParameter(what, where=place, remedy="give a mean of 1 or more and a shape of 0 or more")
+    inner = list(_leaves(event.event, 1, f"{where}, repeated"))
+    runs = [(_mechanism(leaf, relation, moves, at), count) for leaf, count, at in inner]
+    made: list[dict[str, Any]] = [{"mechanism": one, "count": n} for one, n in runs if one is not None]
+    if not made:
+        return None
+    law: ours.NegativeBinomial | ours.Poisson = ours.Poisson(mean=mean)
+    if shape < math.inf:
+        law = ours.NegativeBinomial(eta=float(shape), gamma=_gamma(float(shape), mean))
+    try:
+        releases = tuple(ours.TrialRelease(**one) for one in made)
+    except InputError:
+        why = "a trial's theorem needs its Renyi divergences, which are not known here for one of its events"
+        raise _no_mechanism(event, where, why, "repeat an event that is noise, sampled or not") from None
+    return ours.PrivateSelection(releases=releases, repetitions=law)
+
+
+def _gamma(eta: float, mean: float) -> float:
+    """The largest gamma found whose mean is at least `mean`: both costs fall with gamma."""
+    low, high = 1e-300, 1.0 - 2.0**-53
+    for _ in range(200):
+        middle = math.sqrt(low) * math.sqrt(high) if low < 0.1 * high else 0.5 * (low + high)
+        fits = ours.NegativeBinomial(eta=eta, gamma=middle).mean >= mean * (1.0 + 1e-12)
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
 def _mixture(event: Any, relation: NeighboringRelation, where: str) -> AnyMechanism:

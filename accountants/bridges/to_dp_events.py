@@ -123,7 +123,9 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
             return dp_event.RandomizedResponseDpEvent(representable(replaced), pair.categories), 1
         case dominating.ZCDP() | dominating.DiscreteGaussian() | dominating.BoundedRange():
             return dp_event.ZCDpEvent(rho(mechanism)), 1
-        case dominating.Pure() | dominating.Table():
+        case dominating.SparseGaussian():
+            return dp_event.ZCDpEvent(rho(mechanism)), 1
+        case dominating.Pure() | dominating.Table() | dominating.Selected() | dominating.Shuffled():
             try:
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:

@@ -19,6 +19,8 @@ _REMEDIES = {
     dominating.Mixture: "use an accountant that bounds the mixture, rdp or pld",
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
+    dominating.SparseGaussian: "claim (epsilon, delta)-DP, or use SparseVector, whose noise is Laplace noise",
+    dominating.Selected: "claim (epsilon, delta)-DP, which follows from the trials' Renyi divergences",
     dominating.Approx: "claim (epsilon, delta)-DP, and compose the guarantee as such",
 }
 
@@ -30,7 +32,8 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
     Laplace and discrete Laplace: sensitivity/scale (Dwork, McSherry, Nissim, Smith 2006, Theorem 1;
     Ghosh, Roughgarden, Sundararajan 2009). Randomized response and bounded range: their own epsilon.
     Sampled: log(1 + rate (e^epsilon - 1)) (Balle, Barthe, Gaboardi 2018, Theorem 8). A table: its largest
-    loss, where none is infinite.
+    loss, where none is infinite. The best of a negative binomial number of trials: 2 + eta times a trial's
+    (Papernot and Steinke 2022, Theorem 2).
     """
     return _pure(mechanism, "pure epsilon-DP")
 
@@ -44,7 +47,7 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
     match pair:
         case dominating.Laplace() | dominating.DiscreteLaplace():
             return finite(up(pair.epsilon), mechanism)
-        case dominating.Response() | dominating.BoundedRange() | dominating.Pure():
+        case dominating.Response() | dominating.BoundedRange() | dominating.Pure() | dominating.Shuffled():
             return pair.epsilon
         case dominating.Sampled(inner=inner, rate=rate) | dominating.Batch(change=inner, rate=rate):
             epsilon = _pure_of(inner, mechanism, scale)
@@ -56,11 +59,16 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
             return largest_loss(pair)
         case dominating.Gaussian(mu=0):
             return 0.0
-        case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0):
+        case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0) | dominating.SparseGaussian(alone=0):
             return 0.0
         case dominating.Gaussian() | dominating.ZCDP() | dominating.Table() | dominating.Mixture():
             pass
         case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
+            pass
+        case dominating.Selected(eta=eta, trial=trial) if eta is not None:
+            one = sum(Fraction(_pure_of(inner, mechanism, scale)) * count for inner, count in trial)
+            return finite(up((2 + Fraction(eta)) * one), mechanism)
+        case dominating.SparseGaussian() | dominating.Selected():
             pass
         case _:
             assert_never(pair)
@@ -78,7 +86,8 @@ def rho(mechanism: AnyMechanism) -> float:
     (2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem 4). Laplace: eps + e^-eps - 1 with eps =
     sensitivity/scale (Harrison and Manurangsi 2025); not so the discrete Laplace, whose loss at
     sensitivity 1 is that of randomized response. Bounded range: eps^2/8 (Cesar and Rogers 2021, after
-    Dong, Durfee, Rogers 2020). All else that has a pure epsilon: eps tanh(eps/2).
+    Dong, Durfee, Rogers 2020). Sparse vector with Gaussian noise:
+    as if all noisy values were released. All else that has a pure epsilon: eps tanh(eps/2).
     """
     pair = mechanism.dominating_pair()
     match pair:
@@ -90,6 +99,8 @@ def rho(mechanism: AnyMechanism) -> float:
             return laplace_to_zcdp(pure_epsilon(mechanism))
         case dominating.BoundedRange(epsilon=epsilon):
             return min(up(Fraction(epsilon) ** 2 / 8), pure_to_zcdp(epsilon))
+        case dominating.SparseGaussian(alone=alone, steps=steps):
+            return finite(up(alone**2 * steps / 2), mechanism)
         case _:
             return pure_to_zcdp(_pure(mechanism, "zCDP"))
 
@@ -107,6 +118,8 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     pair = mechanism.dominating_pair()
     if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
+    if isinstance(pair, dominating.SparseGaussian):
+        return finite(up(pair.alone**2 * pair.steps), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
 
 

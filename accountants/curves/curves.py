@@ -125,6 +125,7 @@ class LossProfile:
 
     exposures: Sequence[PrivacyLoss]
     below: Sequence[PrivacyLoss] = ()
+    instead: Sequence[PrivacyLoss] = ()  # pairs that dominate as well: the smaller of both figures counts
     method: str = "pld"
     rigour: Rigour = "float-pessimistic"
 
@@ -134,7 +135,8 @@ class LossProfile:
 
     def delta(self, epsilon: float) -> float:
         """The delta proved at `epsilon`."""
-        return max(exposure.delta(epsilon).upper for exposure in self.exposures)
+        both = (self.exposures, self.instead)
+        return min(max(each.delta(epsilon).upper for each in some) for some in both if some)
 
     def bracket(self, delta: float) -> Bracket:
         """Proved bounds on both sides of the epsilon at `delta`."""
@@ -143,6 +145,7 @@ class LossProfile:
         found = [exposure.epsilon(delta) for exposure in self.exposures]
         lower, upper = max(each.lower for each in found), max(each.upper for each in found)
         lower = max([lower, *(each.epsilon(delta).lower for each in self.below)])
+        upper = min(upper, max((each.epsilon(delta).upper for each in self.instead), default=upper))
         return Bracket(min(lower, upper), upper)
 
 
@@ -216,7 +219,17 @@ def _pairs_profile(composition: Composition) -> LossProfile:
             least = lower_terms(exposure.others().items(), relation) if order is not False else None
             if least is not None:
                 below.append(PrivacyLoss.compose(least, plain))
-    return LossProfile(found, below)
+    pairs = [m.dominating_pair() for m in everything]
+    truncated = any(isinstance(pair, dominating.Batch) and pair.most is not None for pair in pairs)
+    if not truncated or any(isinstance(pair, dominating.Mixture) for pair in pairs):
+        return LossProfile(found, below)
+    # Of truncated samples the pair that holds in both orders may be the better one.
+    terms = {m: losses(m, relation) for m in everything}
+    instead: list[PrivacyLoss] = []
+    for exposure in exposures if terms not in known else ():
+        plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
+        instead.append(PrivacyLoss.compose(_terms(exposure, terms), plain))
+    return LossProfile(found, below, instead)
 
 
 def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:

@@ -75,9 +75,14 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
             return up(pair.rho)
         case dominating.BoundedRange():
             return up(Fraction(pair.epsilon) ** 2 / 8)
+        case dominating.SparseGaussian():
+            return up(pair.alone**2 * pair.steps / 2)
         case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
+        case dominating.Selected() | dominating.Shuffled():
+            e = ball(pure_epsilon(mechanism))
+            return upper_end(precise(lambda: e * (e / 2).tanh()))
         case dominating.Sampled() if not isinstance(pair.inner, dominating.Laplace):
             raise _unknown(mechanism)
         case dominating.DiscreteLaplace() | dominating.Response() | dominating.Pure() | dominating.Sampled():

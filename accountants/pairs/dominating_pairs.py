@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.costs import finite, replaced_part, rho
+from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
 from dpaudit.accountants.pairs.mixtures import mixture_term
+from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
     discrete_laplace_term,
@@ -80,6 +81,9 @@ def losses(
             return [(response_term(pair), 1)]
         case dominating.BoundedRange(epsilon=range_):
             return [(terms.BoundedRangeTerm(range_), 1)]
+        case dominating.SparseGaussian(alone=alone, steps=steps):
+            # As if all noisy values were released.
+            return [(GaussianTerm(finite(up(alone), mechanism)), steps)] if alone else []
         case dominating.Pure(epsilon=pure):
             return [(PureTerm(pure), 1)]
         case dominating.Sampled():
@@ -99,15 +103,26 @@ def losses(
         case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
+        case dominating.Shuffled():
+            return [(shuffled_losses(pair).term(), 1)]
+        case dominating.Selected():
+            try:
+                return [(PureTerm(pure_epsilon(mechanism)), 1)]
+            except CannotBound:
+                raise _no_pair(mechanism) from None
         case dominating.ZCDP(rho=cost) | dominating.DiscreteGaussian(rho=cost):
             if cost == 0:
                 return []
-            what = f"no dominating pair of a {mechanism.kind} mechanism is known"
-            why = "its Renyi divergences are bounded, not its privacy loss"
-            remedy = "use the accountant of Renyi divergences, or claim zCDP"
-            raise CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy=remedy)
+            raise _no_pair(mechanism)
         case _:
             assert_never(pair)
+
+
+def _no_pair(mechanism: AnyMechanism) -> CannotBound:
+    what = f"no dominating pair of a {mechanism.kind} mechanism is known"
+    why = "its Renyi divergences are bounded, not its privacy loss"
+    remedy = "use the accountant of Renyi divergences, or claim zCDP"
+    return CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy=remedy)
 
 
 def closer_by_divergences(mechanism: AnyMechanism) -> bool:
@@ -115,9 +130,10 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
 
     They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
     range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
-    `adaptive_ranges` leaves little of that.)
+    `adaptive_ranges` leaves little of that.) They know that sparse vector keeps its noisy values to itself.
     """
-    return isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.Smooth)
+    known = dominating.BoundedRange | dominating.Smooth | dominating.SparseGaussian | dominating.Selected
+    return isinstance(mechanism.dominating_pair(), known)
 
 
 def loss_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:

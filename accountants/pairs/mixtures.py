@@ -42,7 +42,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-_POINTS = 1500  # of a grid; twice as many where nothing is added up
+_POINTS = 1500  # of a grid
 _APART = 1e-13  # so far apart, at least, are the first grid's losses
 _CELLS = 20_000  # of the line from which a grid is chosen
 _REACH = 14.0  # standard deviations beyond the shifts
@@ -77,7 +77,7 @@ def mixture_losses(pair: dominating.Mixture, *, mixture_first: bool | None) -> L
         what = f"a shift of {largest:g} standard deviations, of one of {pair.steps} answers"
         remedy = f"add noise, or allocate to fewer answers: at most {_LARGEST_SHIFT:g} and {_MOST_STEPS}"
         raise CannotBound(what, where="mixture", remedy=remedy)
-    law = one = _one(*_lifted(pair), _POINTS if pair.steps > 1 else 2 * _POINTS, up=mixture_first)
+    law = one = _one(*_lifted(pair), up=mixture_first)
     for digit in f"{pair.steps:b}"[1:]:
         law = _added(law, law, up=mixture_first)
         law = _added(law, one, up=mixture_first) if digit == "1" else law
@@ -115,13 +115,13 @@ def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
     return np.array(shifts), np.array([kept[shift] for shift in shifts])
 
 
-def _one(shifts: Vector, weights: Vector, points: int, *, up: bool) -> _Law:
+def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
     """The law of R(z): cells of z between points, each at its own mean, and what lies past the last one."""
     line = np.linspace(-_REACH, shifts[-1] + _REACH, _CELLS + 1)
     spread = np.abs(np.diff(_log_ratio(line, shifts, weights), prepend=math.nan))
     spread[0] = 0.0
     important = np.cumsum(spread / float(spread.sum()) + 1.0 / len(line))
-    z = np.interp(np.linspace(important[0], important[-1], points), important, line)
+    z = np.interp(np.linspace(important[0], important[-1], _POINTS), important, line)
     loss = _log_ratio(z, shifts, weights)
     apart = [0]
     for place in range(1, len(z)):

@@ -6,6 +6,7 @@ added, each of which takes fewer than ten roundings and calls of log1p, expm1 or
 quadrature's own bound.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,9 +25,12 @@ from dpaudit.accountants.pairs.batches import (
     swapped,
     term_log_moment,
 )
+from dpaudit.accountants.pairs.comparisons import sparse_log_moment
 from dpaudit.accountants.pairs.mixtures import mixture_losses, mixture_term
 from dpaudit.accountants.pairs.profiles import inner_losses
+from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
+from dpaudit.accountants.pairs.tuning import selected_log_moment
 from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
@@ -38,7 +42,7 @@ from dpaudit.accountants.privacy_loss.terms import (
 )
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism, dominating
+from dpaudit.mechanisms import AnyMechanism, PrivateSelection, dominating
 
 #: t -> an upper bound on the log moment.
 LogMoment = Callable[[float], float]
@@ -53,6 +57,8 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     answers. Exponential: `bounded_range_log_moment`. What is known to be pure: randomized response's
     (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the pair that
     `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A table: the sum.
+    Sparse vector: `sparse_log_moment`. The best of several trials: `selected_log_moment`.
+    Shuffled: the sum over its table.
 
     Under replace-one a sampled unit gains less (`losses`). Raises `CannotBound`: a parameter past what can be
     computed.
@@ -63,6 +69,8 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
 
 def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
     """As `log_moment`; an upper bound only if it is not below the normal doubles."""
+    if isinstance(mechanism, PrivateSelection):  # its trials are mechanisms, not pairs
+        return _selected(mechanism, neighbouring)
     pair = mechanism.dominating_pair()
     match pair:
         case dominating.Gaussian() | dominating.ZCDP() | dominating.DiscreteGaussian():
@@ -98,6 +106,12 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return term_log_moment(term)
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
+        case dominating.Shuffled():
+            rows = shuffled_losses(pair).term()
+            whole = dominating.Table(rows.losses, rows.probabilities, rows.infinite)
+            return lambda t: min(_tabulated(whole, t), response_log_moment(t, pair.epsilon))
+        case dominating.SparseGaussian():
+            return lambda t: sparse_log_moment(pair, t)
         case _:
             assert_never(pair)
 
@@ -189,6 +203,34 @@ def _quadratic(cost: float) -> LogMoment:
         return moved * (1.0 + ROUNDING) if cost > 0.0 else 0.0
 
     return moment
+
+
+def _selected(mechanism: PrivateSelection, neighbouring: Neighbouring) -> LogMoment:
+    """By the larger of a trial's moments in either order of the data sets."""
+    made = [(one.mechanism, one.count) for one in mechanism.releases]
+    if any(failure(one) > 0.0 for one, _ in made):
+        what = "trials that may reveal everything with some probability"
+        why = "the theorems are about finite Renyi divergences"
+        raise CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy="use trials without")
+    orders = [
+        [(log_moment(one, neighbouring, mixture_first=first), count) for one, count in made]
+        for first in (True, False)
+    ]
+
+    @functools.lru_cache(maxsize=1 << 12)
+    def trial(t: float) -> float:
+        return max(sum(moment(t) * count for moment, count in each) for each in orders) * (1.0 + ROUNDING)
+
+    try:
+        pure = sum(pure_epsilon(one) * count for one, count in made) * (1.0 + ROUNDING)
+    except CannotBound:
+        pure = math.inf
+    moment = selected_log_moment(mechanism.repetitions, trial, pure)
+    try:
+        whole = pure_epsilon(mechanism)
+    except CannotBound:
+        return moment
+    return lambda t: min(moment(t), response_log_moment(t, whole))
 
 
 def _sampled(

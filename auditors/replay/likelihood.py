@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import AnySampled, Array, GaussianNoise, Queries
+from dpaudit.mechanisms import AnySampled, Array, GaussianNoise, PrivateSelection, Queries
 
 
 class NoDensity(ValueError):
@@ -49,6 +49,11 @@ def require_densities(entries: Sequence[Entry]) -> None:
             raise NoDensity(
                 f"release {entry.release.label!r} is of a secret sample of the records, "
                 "which the transcript does not hold"
+            )
+        if isinstance(entry.release.mechanism, PrivateSelection):
+            raise NoDensity(
+                f"release {entry.release.label!r} is the best of trials that the transcript does not hold; "
+                "replay a trial by itself"
             )
 
 

@@ -4,6 +4,7 @@ Each mechanism of a recording answers the same query many times; the draws are c
 probabilities under the stated distribution are known. The true scale passes; one that is 5% off does not.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,6 +28,8 @@ DRAWS = 80_000
 SLOW_DRAWS = 30_000
 CHOICES = 20_000
 _MECHANISMS = 16
+#: Mechanisms whose first question is empty.
+_OPENED = mechanisms.StreamMechanism | mechanisms.GaussianProcess | mechanisms.AboveThreshold
 _BINS = 12
 
 
@@ -80,7 +83,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
     """The number of draws in each bin, and each bin's probability; None where no density is known."""
     query = question.query
-    opens = isinstance(mechanism, mechanisms.StreamMechanism | mechanisms.GaussianProcess)
+    opens = isinstance(mechanism, _OPENED)
     if not (query.size or opens):
         return None
     match mechanism:
@@ -115,6 +118,10 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
             return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
+        case mechanisms.Shuffled(local=mechanisms.RandomizedResponse() as local):
+            return _table(local, question, randomness)
+        case mechanisms.AboveThreshold():
+            return _compared(mechanism, randomness)
         case mechanisms.Choice():
             if mechanism.log_probability(0, query) is None:
                 return None
@@ -126,6 +133,22 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
         case _:
             return None
+
+
+def _compared(mechanism: mechanisms.AboveThreshold, randomness: Randomness) -> tuple[Array, Array]:
+    """The answers to three values, near the threshold and to either side of it, in all combinations."""
+    scale = max(mechanism.scales)
+    ahead = scale * np.array([0.0, -1.0, 1.0])
+    answers = np.array(list(itertools.product((False, True), repeat=len(ahead))))
+    found = np.zeros(len(answers))
+    for _ in range(CHOICES):
+        level = mechanism.level(randomness)
+        place = 0
+        for one in ahead.tolist():
+            place = 2 * place + level.reached(one, 0.0, mechanism.scales[1])
+        found[place] += 1
+    logs = np.array([mechanism.log_probability(yes, ahead) for yes in answers], dtype=np.float64)
+    return found, np.exp(logs)
 
 
 def _noise(

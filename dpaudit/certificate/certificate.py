@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -24,6 +24,7 @@ from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, N
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnySampled
 from dpaudit.models import Count, Model, Parameters, without_computed
 
@@ -129,7 +130,9 @@ class Certificate(Model):
         about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
         meant = (self.unit, self.neighbouring, self.trust_model, self.view)
         follows = Numerics.of(numerics.sampler, (r.mechanism for r in self.releases), seeded=numerics.seeded)
-        limits = _limits(self.process, numerics, self.audits, self.second_opinion, self.statement)
+        limits = _limits(
+            self.process, self.releases, numerics, self.audits, self.second_opinion, self.statement
+        )
         missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
         proof = verdicts.proof_of(claim, self.bounds)
         contradictions = [
@@ -249,7 +252,7 @@ def judge(
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
     not_checked = verdicts.left_on_trust(accounting.not_checked, audits)
     not_checked = [condition for condition in not_checked if not process.settles(condition)]
-    limits = _limits(process, numerics, audits, second_opinion, statement)
+    limits = _limits(process, accounting.releases, numerics, audits, second_opinion, statement)
     not_checked += [limit for limit in limits if limit not in not_checked]
     return Certificate(
         **{name: getattr(ledger.header, name) for name in _REPEATED},
@@ -273,13 +276,18 @@ def judge(
 
 def _limits(
     process: Process,
+    releases: Iterable[Release],
     numerics: Numerics,
     audits: Sequence[Audit],
     opinion: SecondOpinion | None,
     statement: Statement,
 ) -> list[Condition]:
     """What processes, noise, audits, a second opinion and assumptions leave open, beside the proof."""
-    sources = [process.not_checked(), numerics.not_checked(), *(audit.not_checked for audit in audits)]
+    sources = [
+        process.not_checked(releases),
+        numerics.not_checked(),
+        *(audit.not_checked for audit in audits),
+    ]
     sources += [[] if opinion is None else opinion.not_checked(), statement.not_checked()]
     sources += [] if audits else [[Condition(code=Code.NO_AUDIT)]]
     return list(dict.fromkeys(itertools.chain.from_iterable(sources)))

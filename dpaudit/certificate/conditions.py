@@ -27,6 +27,7 @@ class Code(StrEnum):
     JUSTIFIED_GUARANTEE = "justified-guarantee"
     STREAM_PLACES = "stream-places"
     STREAM_PARTICIPATIONS = "stream-participations"
+    INDEPENDENT_TRIALS = "independent-trials"
     SPLIT_BY_POSITION = "split-by-position"
     SINGLE_FIGURES_ROUNDED = "single-figures-rounded"
     # The run as a whole.
@@ -79,6 +80,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.JUSTIFIED_GUARANTEE,
         Code.STREAM_PLACES,
         Code.STREAM_PARTICIPATIONS,
+        Code.INDEPENDENT_TRIALS,
     },
     "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN},
     "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from dpaudit.certificate.conditions import Code, Condition
+from dpaudit.ledger.releases import Release
 from dpaudit.models import Model
 
 
@@ -25,7 +26,7 @@ class Process(Model):
         by_twin = {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER}
         return self.kind == "twin" and condition.code in by_twin
 
-    def not_checked(self) -> Iterable[Condition]:
+    def not_checked(self, releases: Iterable[Release]) -> Iterable[Condition]:
         """What is left on trust."""
         match self.kind:
             case "in-process":
@@ -34,7 +35,10 @@ class Process(Model):
                 return [Condition(code=Code.HONEST_WORKER)]
             case "twin":
                 public = Condition(code=Code.PUBLIC_STAND_IN, text=self.stand_in or "")
-                return [public, Condition(code=Code.OWN_RECORD), Condition(code=Code.HONEST_WORKER)]
+                sensitivities = [release.mechanism.declared_sensitivity for release in releases]
+                mapped = all(one is not None and one.basis == "mapped" for one in sensitivities)
+                own = [] if mapped else [Condition(code=Code.OWN_RECORD)]
+                return [public, *own, Condition(code=Code.HONEST_WORKER)]
 
 
 #: Of a run in the process that judges it.

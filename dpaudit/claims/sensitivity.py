@@ -8,7 +8,7 @@ Norm = Literal["l1", "l2", "frobenius", "rkhs"]
 
 #: proved: by an argument about the query; clipped: enforced on every record by the curator;
 #: declared: stated by the author; the certificate repeats it as not checked.
-Basis = Literal["proved", "clipped", "declared"]
+Basis = Literal["proved", "clipped", "declared", "mapped"]
 
 #: How to convert a sensitivity from one norm to another.
 CONVERSIONS = {

@@ -1,23 +1,37 @@
 """What bounding every unit's contribution makes of a mechanism's sensitivity."""
 
+import copy
 import numbers
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.claims.sensitivity import Norm
-from dpaudit.errors import InvalidParameter, SensitivityTooSmall
+from dpaudit.claims.sensitivity import Basis, Norm
+from dpaudit.errors import InvalidParameter, ScheduleBroken, SensitivityTooSmall
 from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, OnSample
+
+#: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
+_SHUFFLED: Final = random.SystemRandom()
 
 
 def bounded(
-    mechanism: AnyMechanism, bound: float, neighbouring: Neighbouring, *, acute: bool, label: str
+    mechanism: AnyMechanism,
+    bound: float,
+    neighbouring: Neighbouring,
+    *,
+    acute: bool,
+    label: str,
+    basis: Basis = "clipped",
 ) -> tuple[AnyMechanism, Norm]:
     """The mechanism with a sensitivity that rests on clipping each contribution to `bound`, and its norm.
 
-    `acute` says whether any two contributions have a non-negative inner product.
+    `acute` says whether any two contributions have a non-negative inner product; `basis` is ``mapped`` where
+    each was computed from one record alone.
 
     Raises:
         SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -43,11 +57,31 @@ def bounded(
             where=where,
             remedy=f"declare a sensitivity of {implied}, and calibrate the noise to it",
         )
-    clipped = declared.model_copy(update={"basis": "clipped", "value": max(declared.value, implied)})
+    clipped = declared.model_copy(update={"basis": basis, "value": max(declared.value, implied)})
     held = mechanism.with_sensitivity(clipped)
     if isinstance(held, OnSample):
         held = held.model_copy(update={"contribution": bound})
     return held, declared.norm
+
+
+def mapped(records: Sequence[Any], function: Callable[[Any], ArrayLike], where: str) -> Array:
+    """What a function makes of each record by itself: [n, ...].
+
+    It is called twice for each record, with a copy, in an order that nobody chose. Raises `ScheduleBroken`
+    where it makes something else of a record the second time: it looks at what came before.
+    """
+    made: list[list[Array]] = []
+    for _ in range(2):
+        rows: list[Array] = [np.empty(0)] * len(records)
+        for i in _SHUFFLED.sample(range(len(records)), len(records)):
+            rows[i] = doubles(function(copy.deepcopy(records[i])), where)
+        made.append(rows)
+    if any(one.shape != two.shape or one.tobytes() != two.tobytes() for one, two in zip(*made, strict=True)):
+        what = "a function that makes another row of the same record when other records come before it"
+        why = "a row that other records have a part in is not bounded by clipping it"
+        remedy = "let the function look at the record that it is given, and at nothing else"
+        raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
+    return np.array(made[0], dtype=np.float64) if records else np.empty((0,))
 
 
 def doubles(value: ArrayLike, where: str) -> Array:

@@ -10,19 +10,21 @@ import difflib
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
-from dpaudit.claims.sensitivity import Norm
+from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
-from dpaudit.curator.clipping import bounded, doubles
+from dpaudit.curator.clipping import bounded, doubles, mapped
 from dpaudit.curator.local import Users, UserSchedule
-from dpaudit.curator.noise import Given, NoiseSource, Question, Transcript
+from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
+from dpaudit.curator.thresholds import Comparisons
+from dpaudit.curator.tuning import BestOf, best_of
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
@@ -32,14 +34,20 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
+    GaussianSparseVector,
     MatrixMechanism,
     OnSample,
     OpaqueMechanism,
+    PrivateSelection,
     ReportNoisyMax,
+    Shuffled,
     SmoothGaussian,
+    SparseVector,
+    StreamMechanism,
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.mechanisms.selecting.shuffled import counted
 from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
@@ -143,12 +151,13 @@ class Curator(Admission):
 
     def release_sum(
         self,
-        contributions: ArrayLike,
+        contributions: Any,
         *,
         bound: float,
         mechanism: AnyMechanism,
         label: str,
         nonnegative: bool = False,
+        map: Callable[[Any], ArrayLike] | None = None,  # noqa: A002  (what it does)
         **stated: Unpack[Stated],
     ) -> Array:
         """Clip each unit's contribution, sum them and release the sum.
@@ -168,6 +177,9 @@ class Curator(Admission):
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
+            map: makes a row of one record; `contributions` are then the records, and the ledger says that
+                each row is ``mapped`` from one. It is called for every record by itself, in an order that
+                nobody chose, and again in another.
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
 
@@ -175,9 +187,12 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the mechanism has another number of units.
         """
+        basis: Basis = "clipped"
+        if map is not None:
+            contributions, basis = mapped(list(contributions), map, f"release {label!r}"), "mapped"
         integers = getattr(getattr(mechanism, "mechanism", mechanism), "integer_noise", False)
         bound = holding_whole(bound) if integers else bound
-        clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
+        clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(
             doubles(contributions, f"release {label!r}"),
@@ -306,6 +321,73 @@ class Curator(Admission):
         chosen = self._answer(release, weights, mechanism.answering(), weights, *exactly, exact=best)
         return int(chosen)
 
+    def select_best(
+        self,
+        trial: Callable[[Curator, int], tuple[float, ArrayLike]],
+        mechanism: PrivateSelection,
+        *,
+        label: str,
+        candidates: int = 1,
+        default: ArrayLike = 0.0,
+        **stated: Unpack[Stated],
+    ) -> Array:
+        """Run a secret number of private trials, and release the output of the one with the largest score.
+
+        Args:
+            trial: from a curator of its own and a candidate, drawn anew for each trial, to a score and an
+                output that are made of that curator's releases alone: those that the mechanism lists.
+            mechanism: the releases of one trial, and the law of the number of trials.
+            label: as in `release`.
+            candidates: how many there are: a trial tries one of 0 .. candidates - 1, all alike.
+            default: what comes out where no trial is made, and without noise; every output has its shape.
+            **stated: partition and claimed, as in `release`.
+
+        Raises:
+            ScheduleBroken: a trial made other releases than those listed.
+            InvalidParameter: a score or an output that is not finite, or an output of another shape.
+        """
+        if candidates < 1:
+            raise InvalidParameter(f"{candidates} candidates", where=f"release {label!r}", remedy="give some")
+        public = as_query(default, label)
+
+        def inside(ledger: Ledger, noise: SharedNoise) -> Curator:
+            return Curator(ledger, noise, public_seed=self.public_seed)
+
+        draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
+        return best_of(self, self.line(label, mechanism, **stated), draws, public)
+
+    def release_shuffled(
+        self, answers: ArrayLike, mechanism: Shuffled, *, label: str, **stated: Unpack[Stated]
+    ) -> Array:
+        """Randomize every user's answer, and release how often each category was given.
+
+        Args:
+            answers: [users], the category 0, 1, ... of each; private.
+            mechanism: shuffled randomized response.
+            label: as in `release`.
+            **stated: partition and claimed, as in `release`.
+
+        Returns:
+            The counts of the randomized answers, [categories].
+        """
+        query = as_query(answers, label)
+        local = mechanism.require_fits(query, f"release {label!r}")
+        exact = counted(query, local.categories)
+        return self._answer(
+            self.line(label, mechanism, **stated), query, mechanism.answering(), query, exact=exact
+        )
+
+    def sparse_vector(
+        self,
+        mechanism: SparseVector | GaussianSparseVector,
+        label: str,
+        *,
+        threshold: float = 0.0,
+        **stated: Unpack[Stated],
+    ) -> Comparisons:
+        """Open comparisons of values with a public threshold, charged as a whole now."""
+        return Comparisons(self, self.line(label, mechanism, **stated), mechanism, threshold)
+
     def stream(
         self,
         mechanism: TreeAggregation | MatrixMechanism,
@@ -314,6 +396,11 @@ class Curator(Admission):
         **stated: Unpack[Stated],
     ) -> Stream:
         """Open a stream of items of one shape, whose prefix sums come out noisy."""
+        given: object = mechanism  # callers without a type checker may pass anything
+        if not isinstance(given, StreamMechanism):
+            what = f"a {getattr(given, 'kind', type(given).__name__)} mechanism for a stream"
+            remedy = "give a TreeAggregation or a MatrixMechanism"
+            raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
         return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
 
     def function(
@@ -415,9 +502,10 @@ class Curator(Admission):
         self._users.end()
 
     def _bounded(
-        self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str
+        self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str, basis: Basis = "clipped"
     ) -> tuple[AnyMechanism, Norm]:
-        return bounded(mechanism, bound, self.ledger.header.neighbouring, acute=acute, label=label)
+        relation = self.ledger.header.neighbouring
+        return bounded(mechanism, bound, relation, acute=acute, label=label, basis=basis)
 
     def _answer(
         self,

@@ -84,8 +84,10 @@ class LiveNoise(NeverCopied):
         self._seed = seed
 
     @property
-    def sampler_seed(self) -> int:
-        """A seed for samplers that are not the library's own and run in another process."""
+    def sampler_seed(self) -> int | None:
+        """A seed for samplers that are an algorithm's own and run elsewhere; None: none is stated."""
+        if self._seed is None:
+            return None
         words = np.random.SeedSequence(self._seed) if isinstance(self._seed, int | None) else self._seed
         return int(words.generate_state(1, np.uint64)[0])
 
@@ -102,6 +104,13 @@ class LiveNoise(NeverCopied):
             if error.where == OF_NOISE:
                 error.where = f"release {question.release.label!r}"
             raise
+
+
+class SharedNoise(LiveNoise):
+    """Noise of another source's randomness, for a run inside one of its releases."""
+
+    def __init__(self, randomness: Randomness, description: Noise) -> None:
+        self._randomness, self.description = randomness, description
 
 
 class NoNoise:

@@ -124,6 +124,12 @@ def terms(claim: Claim | None) -> tuple[str, Neighbouring, TrustModel]:
     )
 
 
+def about_run(algorithm: object, claim: Claim | None) -> Claim | None:
+    """A claim, left out the algorithm's own, with unit, relation and trust model as a run fills them in."""
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    return None if claim is None else claim.about(*terms(claim))
+
+
 def _identifier(noise: Noise) -> str | None:
     """A random identifier; None for a seeded run, which can be repeated to the byte."""
     return uuid.uuid4().hex if noise.source == "live" and not noise.seeded else None

@@ -30,7 +30,7 @@ class Stream(NeverCopied):
         self._shape = shape
         self._sums = mechanism.running(shape)  # of the items without noise
         self._answering = mechanism.answering()
-        self._number = _admitted(admission, release)
+        self._number = admitted(admission, release)
 
     def add(self, item: ArrayLike) -> Array:
         """Add one item, and return the noisy sum of all so far; both of the stream's shape.
@@ -87,7 +87,7 @@ class NoisyFunction(NeverCopied):
         self._mean = mean
         self._shape = shape
         self._answering = mechanism.answering()
-        self._number = _admitted(admission, release)
+        self._number = admitted(admission, release)
         self._answers: dict[float, Array] = {}
 
     def __call__(self, points: ArrayLike) -> Array:
@@ -124,8 +124,8 @@ class NoisyFunction(NeverCopied):
         return value
 
 
-def _admitted(admission: Admission, release: Release) -> int:
-    """Admit a release and record an empty answer, so that a release without queries is replayed too."""
+def admitted(admission: Admission, release: Release) -> int:
+    """Internal: admit a release and record an empty answer, so that one without queries is replayed too."""
     number = admission.admit(release)
     nothing = np.empty(0)
     admission.ask(Question(release, number, nothing, nothing, release.mechanism.answering()))

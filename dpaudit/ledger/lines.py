@@ -19,7 +19,9 @@ from dpaudit.noise.grid import grid
 
 _NUMBER = r"([0-9][0-9.e+-]*)"
 _TEXT = r'[^"\\\x00-\x1f]'  # all that canonical JSON writes as it is
-_SENSITIVITY = rf'"sensitivity":{{"basis":"(proved|clipped|declared)","norm":"(l[12])","value":{_NUMBER}}}'
+_SENSITIVITY = (
+    rf'"sensitivity":{{"basis":"(proved|clipped|declared|mapped)","norm":"(l[12])","value":{_NUMBER}}}'
+)
 
 _LINE = re.compile(
     r"\{"

@@ -35,6 +35,9 @@ from dpaudit.mechanisms.mixtures import (
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selecting.shuffled import Shuffled
+from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
+from dpaudit.mechanisms.selecting.tuning import NegativeBinomial, Poisson, PrivateSelection, TrialRelease
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
@@ -57,6 +60,10 @@ AnyMechanism: TypeAlias = (
     | RandomizedResponse
     | Exponential
     | ReportNoisyMax
+    | SparseVector
+    | GaussianSparseVector
+    | PrivateSelection
+    | Shuffled
     | SmoothGaussian
     | PoissonSampled
     | FixedSizeSampled
@@ -79,6 +86,7 @@ Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 __all__ = [
     "KINDS",
+    "AboveThreshold",
     "Answer",
     "AnyMechanism",
     "AnySampled",
@@ -94,18 +102,22 @@ __all__ = [
     "Gaussian",
     "GaussianNoise",
     "GaussianProcess",
+    "GaussianSparseVector",
     "Laplace",
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
     "MixtureMechanism",
     "MixtureOfGaussians",
+    "NegativeBinomial",
     "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
     "OpaquePureDP",
     "OpaqueZCDP",
+    "Poisson",
     "PoissonSampled",
+    "PrivateSelection",
     "Queries",
     "RandomAllocation",
     "RandomizedResponse",
@@ -113,13 +125,16 @@ __all__ = [
     "RunningSums",
     "SampledMatrix",
     "SampledRecords",
+    "Shuffled",
     "SmoothGaussian",
+    "SparseVector",
     "StreamMechanism",
     "SymmetricGaussian",
     "Tabulated",
     "Toeplitz",
     "Tree",
     "TreeAggregation",
+    "TrialRelease",
     "TruncatedPoissonSampled",
     "ValueMechanism",
     "distance",

@@ -87,6 +87,11 @@ class BaseMechanism(Model):
         return getattr(self, "sample", _as_drawn)
 
     @property
+    def drawn_by_caller(self) -> bool:
+        """Whether its outputs are drawn by an algorithm's own code, and not by the library."""
+        return type(self).answering is BaseMechanism.answering and not hasattr(self, "sample")
+
+    @property
     def declared_sensitivity(self) -> Sensitivity | None:
         """The sensitivity that the noise is calibrated to; None where there is none."""
         found: Sensitivity | None = getattr(self, "sensitivity", None)

@@ -163,6 +163,43 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class SparseGaussian:
+    """Sparse vector with Gaussian noise; see `dpaudit.mechanisms.GaussianSparseVector`.
+
+    Moves over the noise's sigma: of the threshold, of a value against it, and of a value alone.
+    """
+
+    threshold: Fraction
+    against: Fraction
+    alone: Fraction
+    answers: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The best of several trials, each of these pairs so many times; known by its Renyi divergences.
+
+    `eta` is that of a negative binomial number of trials, None of a Poisson one.
+    """
+
+    trial: tuple[tuple[Inner | Sampled | Batch, int], ...]
+    eta: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """Answers of so many users in random order, each epsilon-DP for its user.
+
+    `categories` is given for randomized response, whose pair is another than that of any epsilon-DP answer.
+    """
+
+    epsilon: float
+    users: int
+    categories: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Mixture:
     """Noise N(0, 1) on `steps` answers of which one, each as likely, is moved by a random shift, or on none.
 
@@ -174,4 +211,4 @@ class Mixture:
     steps: int = 1
 
 
-Pair: TypeAlias = Inner | Sampled | Batch | Mixture
+Pair: TypeAlias = Inner | Sampled | Batch | Mixture | SparseGaussian | Selected | Shuffled

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.noise.bits import Bits
 from dpaudit.noise.continuous import LAPLACE, MARGIN
 from dpaudit.noise.grid import Array
-from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint, floor
+from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint, floor, order
 
 #: How far shares in doubles may be off, of up to `_MOST_IN_DOUBLES` candidates: log weights are at most 746
 #: apart and 2^-51 off relatively, exponentials 2^-45, and each sum of two adds 2^-53.
@@ -154,3 +154,46 @@ def noisy_max(bits: Bits, scores: Array, factor: Fraction) -> int:
             if all(balls[first] > ball for i, ball in enumerate(balls) if i != first):
                 return int(leading[first])
     return int(leading[0])
+
+
+def negative_binomial(bits: Bits, eta: float, gamma: float) -> int:
+    """K >= 1, P(K = k) proportional to (1 - gamma)^k times (eta + i)/(i + 1) over i in 0 .. k - 1.
+
+    With the factor of i = 0 left out where eta = 0. The first probability is that over the sum, (1 - gamma)
+    eta/(gamma^-eta - 1), or (1 - gamma)/log(1/gamma).
+    """
+
+    def first() -> Ball:
+        log_inverse = -exact(gamma).log()
+        share = 1 / log_inverse if eta == 0.0 else exact(eta) / (exact(eta) * log_inverse).expm1()
+        return (1 - exact(gamma)) * share
+
+    return _counted(bits, 1, first, lambda k: (1 - exact(gamma)) * (k + exact(eta)) / (k + 1))
+
+
+def poisson(bits: Bits, mean: float) -> int:
+    """A Poisson number."""
+    none = functools.partial(_exponential, -mean)
+    return _counted(bits, 0, none, lambda k: exact(mean) / (k + 1))
+
+
+def _exponential(exponent: float) -> Ball:
+    return exact(exponent).exp()
+
+
+def _counted(bits: Bits, least: int, first: Callable[[], Ball], ratio: Callable[[int], Ball]) -> int:
+    """The integer k >= `least` with P(< k) <= U < P(<= k), each probability `ratio(k)` times the last one."""
+
+    def decision(u: Ball) -> int | None:
+        k, mass, reached = least, first(), flint().arb(0)
+        while True:
+            reached += mass
+            below = order(u, reached)
+            if below is None:
+                return None
+            if below:
+                return k
+            mass *= ratio(k)
+            k += 1
+
+    return int(Uniform(bits).decide(decision))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpaudit.noise import choice, continuous, discrete, rational
 from dpaudit.noise.bits import Bits, NeverCopied, OperatingSystemBits, SeededBits
 from dpaudit.noise.grid import Array, OnGrid, digits_of, to_doubles
+from dpaudit.noise.levels import ExactLevel, FloatLevel, LawName, Level
 from dpaudit.noise.paths import ExactPath, FloatPath, Path
 
 #: What a ledger may name as having drawn its noise.
@@ -72,7 +73,7 @@ class Randomness(NeverCopied, ABC):
         """The sum of values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
-    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array | OnGrid:
+    def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> Array | OnGrid:
         """The weighted sum of one or more values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
@@ -101,6 +102,22 @@ class Randomness(NeverCopied, ABC):
 
         `exactly` are numbers [k] and a factor whose product the log weights are up to rounding.
         """
+
+    @abstractmethod
+    def level(self, law: LawName, scale: float) -> Level:
+        """A secret threshold's noise of this law and scale, which noisy values are compared with."""
+
+    @abstractmethod
+    def below(self, bound: int) -> int:
+        """An integer in [0, bound), all alike."""
+
+    @abstractmethod
+    def negative_binomial(self, eta: float, gamma: float) -> int:
+        """K >= 1 with probability proportional to (1 - gamma)^K prod over i < K of (eta + i)/(i + 1)."""
+
+    @abstractmethod
+    def poisson(self, mean: float) -> int:
+        """A Poisson number."""
 
     @abstractmethod
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
@@ -148,7 +165,7 @@ class ExactRandomness(Randomness):
         """As `Randomness.total`: without rounding."""
         return exact_sum([first, *others])
 
-    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> OnGrid:
+    def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> OnGrid:
         """As `Randomness.weighted`: without rounding."""
         return exact_sum([_times(weight, value) for weight, value in zip(weights, values, strict=True)])
 
@@ -175,6 +192,22 @@ class ExactRandomness(Randomness):
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.choose`."""
         return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def below(self, bound: int) -> int:
+        """As `Randomness.below`."""
+        return self._bits.below(bound)
+
+    def negative_binomial(self, eta: float, gamma: float) -> int:
+        """As `Randomness.negative_binomial`."""
+        return choice.negative_binomial(self._bits, eta, gamma)
+
+    def poisson(self, mean: float) -> int:
+        """As `Randomness.poisson`."""
+        return choice.poisson(self._bits, mean)
+
+    def level(self, law: LawName, scale: float) -> ExactLevel:
+        """As `Randomness.level`."""
+        return ExactLevel(self._bits, law, scale)
 
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.permute_and_flip`."""
@@ -229,9 +262,9 @@ class SeededRandomness(Randomness):
         first = to_doubles(first)
         return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
-    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array:
+    def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> Array:
         """As `Randomness.weighted`: in floating point."""
-        return np.tensordot(np.asarray(weights), np.stack(values), axes=1)
+        return np.tensordot(np.asarray(weights), np.stack([to_doubles(x) for x in values]), axes=1)
 
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
@@ -265,6 +298,22 @@ class SeededRandomness(Randomness):
         cumulative /= cumulative[-1]
         return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
 
+    def below(self, bound: int) -> int:
+        """As `Randomness.below`."""
+        return int(self._generator.integers(bound))
+
+    def negative_binomial(self, eta: float, gamma: float) -> int:
+        """As `Randomness.negative_binomial`, exactly."""
+        return choice.negative_binomial(self._bits, eta, gamma)
+
+    def poisson(self, mean: float) -> int:
+        """As `Randomness.poisson`."""
+        return int(self._generator.poisson(mean))
+
+    def level(self, law: LawName, scale: float) -> FloatLevel:
+        """As `Randomness.level`."""
+        return FloatLevel(self._generator, law, scale)
+
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.permute_and_flip`."""
         del exactly
@@ -284,11 +333,12 @@ def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     return OnGrid(np.asarray(total, dtype=object), finest)
 
 
-def _times(weight: float, value: Array) -> OnGrid:
-    """A double times an array of them, exactly."""
-    digits, factor = digits_of(value), digits_of(np.array([weight]))
-    product = np.asarray(digits.integers * int(factor.integers[0]), dtype=object)
-    return OnGrid(product.reshape(value.shape), digits.exponent + factor.exponent)
+def _times(weight: float, value: Array | OnGrid) -> OnGrid:
+    """A double times an array, exactly: Python's integers."""
+    digits = value if isinstance(value, OnGrid) else digits_of(value)
+    factor, below = weight.as_integer_ratio()
+    product = np.asarray(digits.integers.astype(object) * factor, dtype=object)
+    return OnGrid(product, digits.exponent - below.bit_length() + 1)
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:

@@ -13,7 +13,7 @@ from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
-from dpaudit.curator.running import name_of, terms
+from dpaudit.curator.running import about_run, name_of, terms
 from dpaudit.errors import UsageError
 from dpaudit.processes.host import NO_LIMITS, Limits
 
@@ -99,7 +99,7 @@ def audit(
             remedy = f"give one of {', '.join(str(one) for one in known if one is not None)}"
             why = "another audit than the one that was meant would be made"
             raise UsageError(f"no {name} {value!r}", where=name, why=why, remedy=remedy)
-    claim = _about_run(algorithm, claim)
+    claim = about_run(algorithm, claim)
     number = TRIALS[method] if trials is None else trials
     run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
     judged: Any = {"claim": claim, "delta": delta, "confidence": confidence}
@@ -146,7 +146,7 @@ def one_run(
     require_kind(canaries, Canaries, "one_run(canaries=)")
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     relation = coin_relation(claim)
-    claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
+    claim = about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
     options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
     judged: Any = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
     return audit_in_one_run(algorithm, canaries, guesses=guesses, seed=seed, run_options=options, **judged)
@@ -173,12 +173,6 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         remedy = f"{meant}give a Pair, the tuple (data, neighbour), or several pairs"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
-
-
-def _about_run(algorithm: object, claim: Claim | None) -> Claim | None:
-    """The claim with unit, relation and trust model as a run fills in what it leaves open."""
-    claim = claim if claim is not None else getattr(algorithm, "claim", None)
-    return None if claim is None else claim.about(*terms(claim))
 
 
 def _curve(claim: Claim | None) -> PrivacyCurve | None:

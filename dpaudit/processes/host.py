@@ -62,6 +62,7 @@ class Host:
 
     def __init__(self, prepare: Callable[[], Served], limits: Limits = NO_LIMITS) -> None:
         self.limits = limits
+        self._header: Mapping[str, Any] | None = None
         self._control, other = socket.socketpair()
         _flush()
         self._pid = _fork()
@@ -84,7 +85,11 @@ class Host:
         """Start one run, as its order says."""
         mine, other = socket.socketpair()
         try:
-            send(self._control, ("run", dict(order)))
+            header, rest = order["header"], {name: each for name, each in order.items() if name != "header"}
+            if header != self._header:  # told once for all runs that are alike
+                send(self._control, ("header", header))
+                self._header = header
+            send(self._control, ("run", rest))
             socket.send_fds(self._control, [b"."], [other.fileno()])
             pid = receive(self._control)
         except (EOFError, OSError):
@@ -213,22 +218,20 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
         gc.collect()
         gc.freeze()
         control.sendall(ready)
-        stated, ledger = None, None
+        ledger: Ledger | None = None
         while True:
             kind, *rest = receive(control)
-            if kind == "run":
+            if kind == "header":
+                ledger = Ledger(Header(**rest[0]))
+            elif kind == "run":
                 _, (channel,), _, _ = socket.recv_fds(control, 1, 1)
-                order = rest[0]
-                if ledger is None or stated != order["header"]:  # made once for all runs that are alike
-                    stated = order["header"]
-                    ledger = Ledger(Header(**stated))
                 reaped = {pid: os.waitpid(pid, os.WNOHANG) for pid in running}
                 ended |= {pid: status for pid, (done, status) in reaped.items() if done and status}
                 running -= {pid for pid, (done, _) in reaped.items() if done}
                 pid = _fork()
                 if pid == 0:
                     control.close()
-                    _run(served, order, ledger, socket.socket(fileno=channel), limits)
+                    _run(served, rest[0], ledger, socket.socket(fileno=channel), limits)
                 os.close(channel)
                 running.add(pid)
                 send(control, pid)
@@ -252,7 +255,7 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
 
 
 def _run(
-    served: Served, order: dict[str, Any], ledger: Ledger, channel: socket.socket, limits: Limits
+    served: Served, order: dict[str, Any], ledger: Ledger | None, channel: socket.socket, limits: Limits
 ) -> None:
     """One run in a process of its own; never returns."""
     status = 1
@@ -262,6 +265,7 @@ def _run(
         os.register_at_fork(after_in_child=channel.close)
         if limits.memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+        assert ledger is not None  # noqa: S101  (its header came before the first run)
         run_target(served.algorithm, served.data[order["data"]], order, ledger, channel)
         status = 0
     finally:

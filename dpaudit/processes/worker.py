@@ -27,7 +27,6 @@ from dpaudit.errors import DpauditError, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger, Noise
 from dpaudit.ledger.places import released_at
 from dpaudit.mechanisms import Array
-from dpaudit.mechanisms.opaque import Opaque
 from dpaudit.processes.wire import NotPlain, frame, receive, send
 
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
@@ -44,7 +43,7 @@ class AskedNoise:
     questions is part of what the holder compares.
     """
 
-    def __init__(self, channel: socket.socket, description: Noise, seed: int) -> None:
+    def __init__(self, channel: socket.socket, description: Noise, seed: int | None) -> None:
         self.description = description
         self._channel = channel
         self._thread, self._process = threading.get_ident(), os.getpid()
@@ -56,8 +55,8 @@ class AskedNoise:
         """The holder's answer; raises what the holder's curator raised."""
         self._require_own_thread(question)
         given = question.given
-        if isinstance(question.release.mechanism, Opaque) and given:
-            # A sampler that is not the library's own can only run in the algorithm's process.
+        if question.release.mechanism.drawn_by_caller and given:
+            # A sampler or a trial that is the algorithm's own code can only run in its process.
             self._own = self._own or LiveNoise(self._seed)
             given = (self._own.answer(question),)
         new, self._newest = question.number > self._newest, max(question.number, self._newest)

@@ -23,20 +23,32 @@ from dpaudit import (
     Frobenius,
     Gaussian,
     GaussianProcess,
+    GaussianSparseVector,
     Header,
     Laplace,
     Ledger,
+    MatrixMechanism,
+    MixtureOfGaussians,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
+    Poisson,
     PoissonSampled,
+    PrivateSelection,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     Release,
     ReportNoisyMax,
+    SampledRecords,
+    Shuffled,
     SmoothGaussian,
+    SparseVector,
     SymmetricGaussian,
+    Toeplitz,
     TreeAggregation,
+    TrialRelease,
     account,
 )
 from dpaudit.accountants.privacy_loss import (
@@ -65,6 +77,7 @@ def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
     assert several.epsilon(1e-6).upper == 0.0
 
 
+BANDED = Toeplitz(coefficients=(1.0, 0.5))
 SIZES = (1e-300, 1e-20, 1.0, 1e20, 1e300)
 MECHANISMS: list[Any] = [
     *(Gaussian(sigma=s, sensitivity=L2(v)) for s, v in itertools.product(SIZES, SIZES)),
@@ -77,6 +90,30 @@ MECHANISMS: list[Any] = [
     *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
     *(Exponential(epsilon=e) for e in SIZES),
     *(ReportNoisyMax(epsilon=e) for e in SIZES),
+    *(
+        Shuffled(local=RandomizedResponse(epsilon=e, categories=k), users=n)
+        for e, k, n in itertools.product(SIZES, (2, 10**15), (1, 10**15))
+    ),
+    *(
+        PrivateSelection(releases=(TrialRelease(mechanism=noise, count=n),), repetitions=law)
+        for s, n in itertools.product(SIZES, (1, 10**12))
+        for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+        for law in (
+            NegativeBinomial(eta=1e-300, gamma=1e-300),
+            NegativeBinomial(eta=1e300, gamma=1.0 - 2.0**-53),
+            Poisson(mean=1e300),
+        )
+    ),
+    *(
+        SparseVector(epsilon=e, sensitivity=L1(v), answers=n)
+        for e in SIZES
+        for v in SIZES
+        for n in (1, 10**9)
+    ),
+    *(
+        GaussianSparseVector(sigma=s, sensitivity=L2(v), answers=n, steps=10 * n)
+        for s, v, n in itertools.product(SIZES, SIZES, (1, 10**12))
+    ),
     *(OpaquePureDP(epsilon=e, justification="x") for e in SIZES),
     *(OpaqueZCDP(rho=e, justification="x") for e in SIZES),
     *(OpaqueApproxDP(epsilon=e, delta=d, justification="x") for e in SIZES for d in (1e-300, 1.0 - 2.0**-53)),
@@ -89,6 +126,26 @@ MECHANISMS: list[Any] = [
         for rate in RATES
         for s in SIZES
         for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+    ),
+    *(
+        MatrixMechanism(
+            sigma=s, steps=n, strategy=BANDED, participations=n, separation=b, sensitivity=L2(1.0)
+        )
+        for s, n, b in itertools.product(SIZES, (1, 10**9), (1, 2))
+    ),
+    *(
+        RandomAllocation(steps=n, mechanism=Gaussian(sigma=s, sensitivity=L2(1.0)))
+        for s in SIZES
+        for n in (1, 3)
+    ),
+    *(
+        SampledRecords(rate=rate, records=3, mechanism=Gaussian(sigma=s, sensitivity=L2(1.0)))
+        for rate, s in itertools.product(RATES, SIZES)
+    ),
+    *(MixtureOfGaussians(sigma=s, sensitivities=(0.0, 1e300), probabilities=(0.5, 0.5)) for s in SIZES),
+    *(
+        MixtureOfGaussians(sigma=s, sensitivities=(0.0, 1e-300, 1.0), probabilities=(0.5, 0.5, 1e-300))
+        for s in SIZES
     ),
 ]
 CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6)]

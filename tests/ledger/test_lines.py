@@ -27,7 +27,7 @@ SCALES = st.floats(5e-324, 1.7e308) | st.sampled_from(
     [1.0, 2.0, 1e-7, 1e-6, 1e20, 1e21, 1e22, 123456789012345.0]
 )
 SIZES = SCALES | st.just(0.0)
-BASES = st.sampled_from(["proved", "clipped", "declared"])
+BASES = st.sampled_from(["proved", "clipped", "declared", "mapped"])
 
 
 def gridded(release: Release) -> list[Release]:

@@ -31,6 +31,45 @@ RECORDS: list[dict[str, Any]] = [
     {"kind": "exponential", "epsilon": 1.0},
     {"kind": "report-noisy-max", "epsilon": 1.0, "noise_law": "exponential"},
     {"kind": "report-noisy-max", "epsilon": 1.0, "noise_law": "laplace"},
+    {
+        "kind": "sparse-vector",
+        "epsilon": 1.0,
+        "answers": 3,
+        "monotone": True,
+        "sensitivity": sensitivity("l1"),
+    },
+    *(
+        {
+            "kind": "private-selection",
+            "releases": [
+                {"mechanism": {"kind": "exponential", "epsilon": 1.0}, "count": 2},
+                {
+                    "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": sensitivity("l1")},
+                    "count": 1,
+                },
+            ],
+            "repetitions": law,
+        }
+        for law in (
+            {"kind": "negative-binomial", "eta": 0.0, "gamma": 0.1},
+            {"kind": "poisson", "mean": 10.0},
+        )
+    ),
+    *(
+        {"kind": "shuffled", "local": local, "users": 1000}
+        for local in (
+            {"kind": "randomized-response", "epsilon": 1.0, "categories": 3},
+            {"kind": "pure-dp", "epsilon": 1.0, "justification": WHY},
+        )
+    ),
+    {
+        "kind": "gaussian-sparse-vector",
+        "sigma": 2.0,
+        "answers": 3,
+        "steps": 100,
+        "monotone": False,
+        "sensitivity": sensitivity("l2"),
+    },
     {"kind": "symmetric-gaussian", "sigma": 2.0, "dimension": 4, "sensitivity": sensitivity("frobenius")},
     {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("l2")},
     {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("frobenius")},

@@ -28,13 +28,16 @@ from dpaudit import (
     MatrixMechanism,
     OpaquePureDP,
     Pair,
+    Poisson,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
     SymmetricGaussian,
     Toeplitz,
     TreeAggregation,
+    TrialRelease,
     UserViews,
 )
 from dpaudit.certificate.conditions import Code
@@ -362,3 +365,50 @@ def test_processes_end_with_their_host() -> None:
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+def test_rows_mapped_from_one_record_each_are_so_by_the_run_itself() -> None:
+    seen: list[float] = []
+
+    def own(record: Any) -> Any:
+        return record / 2
+
+    def others_too(record: Any) -> Any:
+        seen.append(float(record[0]))
+        return record + sum(seen[:-1])
+
+    def by_record(function: Callable[[Any], Any]) -> Target:
+        def released(data: Any, curator: Curator) -> Any:
+            seen.clear()
+            return curator.release_sum(data, bound=1.0, mechanism=NOISE, label="sums", map=function)
+
+        return released
+
+    innocent = run(by_record(own))
+    assert Code.OWN_RECORD not in codes(innocent)
+    assert innocent.certificate.releases[0].mechanism.sensitivity.basis == "mapped"  # type: ignore[union-attr]
+    same = run(sums, DATA / 2)
+    assert (innocent.run.output == same.run.output).all()
+    for in_process in (True, False):
+        with pytest.raises(dpaudit.DpauditError, match="another row of the same record"):
+            run(by_record(others_too), PAIR.neighbour, pairs=(), in_process=in_process)
+
+
+def test_the_best_of_several_trials_is_found_where_they_run() -> None:
+    """Its trials are the algorithm's own code: the holder gets the best one's output, and draws nothing."""
+    trial_noise = Gaussian(sigma=1.0, sensitivity=L2(2.0))
+    listed = TrialRelease(mechanism=trial_noise)
+    best = PrivateSelection(releases=(listed,), repetitions=Poisson(mean=50.0))
+
+    def tunes(data: Any, curator: Curator) -> Any:
+        def trial(own: Curator, candidate: int) -> tuple[float, Any]:
+            row = np.full((1, 1), float(data.any()))
+            noisy = own.release_sum(row, bound=1.0, mechanism=trial_noise, label="score")
+            return float(noisy[0]), noisy
+
+        return curator.select_best(trial, best, default=np.zeros(1), label="best")
+
+    claim = Claim(ApproxDP(epsilon=1e3, delta=0.1), unit="row", neighbouring="replace-one")
+    made = [run(tunes, claim=claim, pairs=(), seed=seed).run.output for seed in (1, 2)]
+    assert made[0] != made[1]
+    assert all(1.0 < output < 8.0 for output in made)  # the largest of some 50 normals

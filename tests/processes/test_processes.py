@@ -18,7 +18,26 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import L2, ZCDP, Audit, Claim, Curator, Experiment, Gaussian, Pair, Proof
+from dpaudit import (
+    L1,
+    L2,
+    ZCDP,
+    Audit,
+    Claim,
+    Curator,
+    Experiment,
+    Gaussian,
+    NegativeBinomial,
+    Pair,
+    PrivateSelection,
+    Proof,
+    PureDP,
+    RandomizedResponse,
+    ReportNoisyMax,
+    Shuffled,
+    SparseVector,
+    TrialRelease,
+)
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
 from dpaudit.processes.host import Limits
@@ -321,3 +340,35 @@ def test_in_process_the_certificate_says_so() -> None:
     assert Code.IN_PROCESS in {condition.code for condition in made.not_checked}
     other = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
     assert Code.IN_PROCESS not in {condition.code for condition in other.not_checked}
+
+
+def best_trial(data: Any, curator: Curator) -> Any:
+    def trial(inside: Curator, _: int) -> tuple[float, float]:
+        score = float(inside.release(0.0, NOISE, label="score"))
+        return score, score
+
+    made = TrialRelease(mechanism=NOISE)
+    tuned = PrivateSelection(releases=(made,), repetitions=NegativeBinomial(eta=1.0, gamma=0.5))
+    return curator.select_best(trial, tuned, label="best")
+
+
+def selecting(data: Any, curator: Curator) -> Any:
+    comparisons = curator.sparse_vector(
+        SparseVector(epsilon=0.2, sensitivity=L1(1.0)), "above", threshold=0.5, claimed=PureDP(epsilon=0.2)
+    )
+    best = curator.select(data[:3, 0], ReportNoisyMax(epsilon=0.2), label="best", score_sensitivity=1.0)
+    counts = curator.release_shuffled(
+        data[:, 0], Shuffled(local=RandomizedResponse(epsilon=0.2), users=len(data)), label="answers"
+    )
+    return comparisons.above(data[0, 0]), best, counts
+
+
+def test_choices_comparisons_and_counts_cross_to_the_holder() -> None:
+    audit = audited(selecting)
+    assert (audit.verdict, audit.findings) == (Experiment.NOT_REFUTED, ())
+    made = dpaudit.run(selecting, ZEROS, claim=CLAIM)
+    assert [release.mechanism.kind for release in made.ledger.releases] == [
+        "sparse-vector",
+        "report-noisy-max",
+        "shuffled",
+    ]

@@ -25,6 +25,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.STREAM_PLACES: (
         "that items keep their places in the stream of {releases}, so that removing one leaves a zero"
     ),
+    Code.INDEPENDENT_TRIALS: (
+        "that the trials of {releases} are independent, and that a trial's score and output are made of its "
+        "releases alone"
+    ),
     Code.STREAM_PARTICIPATIONS: (
         "that items keep their places in the stream of {releases}, so that removing one leaves a zero, and "
         "that no unit is in more of them, or in items less far apart, than the release says"

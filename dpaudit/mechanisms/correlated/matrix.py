@@ -19,6 +19,7 @@ from dpaudit.mechanisms.correlated.sensitivity import Reach, reach
 from dpaudit.mechanisms.correlated.strategies import Strategy
 from dpaudit.mechanisms.streams import StreamMechanism
 from dpaudit.models import Count
+from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 #: Relative to the sensitivity, an item that moves by less does not count as a participation.
@@ -113,7 +114,7 @@ class CorrelatedSums:
     def __init__(self, mechanism: MatrixMechanism, shape: tuple[int, ...]) -> None:
         earlier = mechanism.strategy.bands(mechanism.steps) - 1
         self._mechanism = mechanism
-        self._items: deque[Array] = deque(maxlen=earlier + 1)
+        self._items: deque[Array | OnGrid] = deque(maxlen=earlier + 1)  # exact from their first row on
         self._estimates: deque[Array] = deque(maxlen=earlier)
         self._exact = np.zeros(shape)
         self._noisy = np.zeros(shape)
@@ -149,6 +150,7 @@ class CorrelatedSums:
             why = "its estimate needs an answer that was never drawn"
             what, remedy = f"item {self.taken} after one without an answer", "start another stream"
             raise InvalidParameter(what, where=OF_NOISE, why=why, remedy=remedy)
+        self._items[-1] = randomness.total(self._items[-1])
         row = self._mechanism.strategy.row(self.taken).tolist()
         items = itertools.islice(self._items, len(self._items) - len(row), None)
         query = randomness.weighted(row, list(items))

@@ -1,1 +1,1 @@
-"""Mechanisms that compare noisy numbers and release only which is larger."""
+"""Mechanisms that release a choice, comparisons or counts, and no noisy numbers behind them."""

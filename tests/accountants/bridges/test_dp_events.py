@@ -42,6 +42,7 @@ from dpaudit.mechanisms import (
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     SmoothGaussian,
     SymmetricGaussian,
@@ -393,7 +394,26 @@ def test_parts_budgets_and_noiseless_runs_are_refused() -> None:
         (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, -3, 1.0), ADD, InvalidParameter),
         (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, 3, 0.0), ADD, InvalidParameter),
         (dp_event.SampledWithReplacementDpEvent(9, 3, dp_event.GaussianDpEvent(1.0)), REPLACE, CannotBound),
-        (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 2.0, 1.0), ADD, CannotBound),
+        (dp_event.RepeatAndSelectDpEvent(dp_event.UnsupportedDpEvent(), 2.0, 1.0), ADD, CannotBound),
+        (
+            dp_event.RepeatAndSelectDpEvent(
+                dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4), mean=2.0, shape=1.0
+            ),
+            SPECIAL,
+            CannotBound,
+        ),
+        (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 0.5, 1.0), ADD, InvalidParameter),
+        (
+            dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), math.nan, 1.0),
+            ADD,
+            InvalidParameter,
+        ),
+        (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 2.0, -0.5), ADD, InvalidParameter),
+        (
+            dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 2.0, math.nan),
+            ADD,
+            InvalidParameter,
+        ),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), REPLACE, CannotBound),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 2.0], [1.0]), ADD, InvalidParameter),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.5]), ADD, InvalidParameter),
@@ -500,3 +520,23 @@ def test_a_sample_under_replace_one_carries_the_bound_on_one_record() -> None:
     (other,) = from_dp_event(event, REPLACE, whole=True).releases
     assert isinstance(other.mechanism, PoissonSampled)
     assert other.mechanism.contribution is None
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 3.0, math.inf])
+@pytest.mark.parametrize("mean", [1.0, 1.5, 20.0, 1e4])
+def test_the_best_of_repeated_runs_is_read_and_costs_no_more_than_there(shape: float, mean: float) -> None:
+    inner = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(3.0), dp_event.LaplaceDpEvent(9.0)])
+    event = dp_event.RepeatAndSelectDpEvent(inner, mean, shape)
+    ledger = from_dp_event(event, ADD)
+    (release,) = ledger.releases
+    made = release.mechanism
+    assert isinstance(made, PrivateSelection)
+    assert made.repetitions.mean == pytest.approx(mean, rel=1e-9)
+    assert made.repetitions.mean >= mean
+    theirs = RdpAccountant()
+    theirs.compose(event)
+    ours = account(ledger, Claim(ApproxDP(epsilon=1.0, delta=1e-6))).bounds[0].guarantee
+    assert isinstance(ours, ApproxDP)
+    # With Poisson K the probability of no trial, e^-mean, is counted here and not there.
+    none = math.exp(-mean) if shape == math.inf else 0.0
+    assert ours.epsilon <= theirs.get_epsilon(1e-6) + none

@@ -46,6 +46,7 @@ from dpaudit.mechanisms import (
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
+    SparseVector,
     Tabulated,
 )
 
@@ -133,6 +134,7 @@ def test_sensitivities_scale_and_the_figures_follow(size: int) -> None:
         DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)),
         Exponential(epsilon=0.5),
         ReportNoisyMax(epsilon=0.5),
+        SparseVector(epsilon=0.5, sensitivity=L1(1.0)),
         OpaquePureDP(epsilon=0.5, justification="x"),
         RandomizedResponse(epsilon=0.5),
     ):

@@ -30,22 +30,33 @@ from dpaudit.mechanisms import (
     ExponentialKernel,
     FixedSizeSampled,
     GaussianProcess,
+    GaussianSparseVector,
+    MatrixMechanism,
+    MixtureOfGaussians,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     ReportNoisyMax,
+    SampledMatrix,
+    Shuffled,
     SmoothGaussian,
+    SparseVector,
     SymmetricGaussian,
     Tabulated,
+    Toeplitz,
     TreeAggregation,
+    TrialRelease,
     TruncatedPoissonSampled,
 )
 from tests.sweeps import sweep
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
 LADDER = [1e-3, 1e-6, 1e-9, 1e-15, 1e-30]
+BANDED = Toeplitz(coefficients=(1.0, 0.5, 0.375))
 YES = 1.0 / (1.0 + math.exp(-0.5))
 MECHANISMS: dict[str, AnyMechanism] = {
     mechanism.kind: mechanism
@@ -60,12 +71,27 @@ MECHANISMS: dict[str, AnyMechanism] = {
         RandomizedResponse(epsilon=0.5),
         Exponential(epsilon=0.5),
         ReportNoisyMax(epsilon=0.5),
+        Shuffled(local=RandomizedResponse(epsilon=0.5), users=50),
+        PrivateSelection(
+            releases=(TrialRelease(mechanism=Laplace(scale=9.0, sensitivity=L1(1.0))),),
+            repetitions=NegativeBinomial(eta=1.0, gamma=0.2),
+        ),
+        SparseVector(epsilon=0.5, sensitivity=L1(1.0), answers=2),
+        GaussianSparseVector(sigma=9.0, sensitivity=L2(1.0), answers=2, steps=50),
         SmoothGaussian(alpha=12.0, beta=0.01, dimension=3, epsilon=0.5, delta=1e-8),
         PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
         FixedSizeSampled(size=1, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
         TruncatedPoissonSampled(
             rate=0.1, most=3, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), contribution=1.0
         ),
+        MatrixMechanism(
+            sigma=3.0, steps=9, strategy=BANDED, participations=3, separation=3, sensitivity=L2(1.0)
+        ),
+        SampledMatrix(
+            rate=0.1,
+            mechanism=MatrixMechanism(sigma=1.0, steps=9, strategy=BANDED, separation=3, sensitivity=L2(1.0)),
+        ),
+        MixtureOfGaussians(sigma=1.0, sensitivities=(0.0, 1.0), probabilities=(0.75, 0.25)),
         OpaquePureDP(epsilon=0.5, justification="x"),
         OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"),
         OpaqueZCDP(rho=0.1, justification="x"),

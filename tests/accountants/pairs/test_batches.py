@@ -14,7 +14,8 @@ import pytest
 from dp_accounting.pld import pld_pmf
 from scipy.stats import norm
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
+from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, Release
+from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile
@@ -361,3 +362,28 @@ def test_a_dozen_different_samples_are_composed_and_not_only_bounded_by_divergen
     most = pld_profile(compose([Release(label="r", mechanism=alike, count=60)], REPLACE)).epsilon(1e-6)
     assert 0.9 * most < upper < most
     assert 0.9 * upper < lower
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        FixedSizeSampled(size=10, units=1000, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0))),
+        TruncatedPoissonSampled(
+            rate=0.01,
+            most=20,
+            units=1000,
+            mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)),
+            contribution=1.0,
+        ),
+    ],
+    ids=lambda one: one.kind,
+)
+def test_noise_is_calibrated_and_confirmed(mechanism: OnSample, relation: Neighbouring) -> None:
+    target = ApproxDP(epsilon=1.0, delta=1e-6)
+    found = scale_ledger([Release(label="r", mechanism=mechanism, count=50)], target, neighbouring=relation)
+    enough = mechanism.with_noise(found.factor)
+    for noise, proved in ((enough, True), (mechanism.with_noise(0.9 * found.factor), False)):
+        profile = pld_profile(compose([Release(label="r", mechanism=noise, count=50)], relation))
+        assert (profile.epsilon(1e-6) <= 1.0 + 1e-8) is proved

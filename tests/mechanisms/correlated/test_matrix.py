@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit import L2, Curator, Ledger, Release, account, run
+from dpaudit import L2, Curator, Gaussian, Ledger, Release, account, run
 from dpaudit.accountants.filters.filters import ZCDPFilter
 from dpaudit.errors import BudgetExceeded, InputError, InvalidParameter, NormMismatch, ScheduleBroken
 from dpaudit.mechanisms import BufferedToeplitz, LowerTriangular, MatrixMechanism, Toeplitz
@@ -105,6 +105,9 @@ class Recorder:
     def weighted(self, weights: Any, values: Any) -> Any:
         return self._exact.weighted(weights, values)
 
+    def total(self, value: Any) -> Any:
+        return self._exact.total(value)
+
     def gaussian(self, value: Any, sigma: float) -> Any:
         del sigma
         scale = Fraction(2) ** value.exponent
@@ -194,6 +197,15 @@ def test_a_step_past_the_end_is_refused() -> None:
 
     with pytest.raises(ScheduleBroken, match="item 4 of a stream of 3 steps"):
         run(algorithm, 1.0)
+
+
+def test_what_is_no_stream_is_refused_before_anything_is_written() -> None:
+    def algorithm(x: Any, curator: Curator) -> None:
+        with pytest.raises(InvalidParameter, match="mechanism for a stream"):
+            curator.stream(x, "sums")
+
+    for wrong in (Gaussian(sigma=1.0, sensitivity=L2(1.0)), None, "matrix"):
+        assert len(run(algorithm, wrong).ledger.releases) == 0
 
 
 def test_a_ledger_of_every_strategy_is_read_back(tmp_path: Any) -> None:

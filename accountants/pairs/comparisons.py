@@ -1,0 +1,49 @@
+"""Sparse vector with Gaussian noise: its Renyi divergences, by its outcomes or as if all values came out."""
+
+import functools
+import itertools
+import math
+from fractions import Fraction
+
+from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.mechanisms import dominating
+
+_EXACT_STEPS = 4096  # of so many the number of outcomes is a binomial sum of whole numbers
+
+
+def sparse_log_moment(pair: dominating.SparseGaussian, t: float) -> float:
+    """The smaller of two upper bounds on t times the divergence of order 1 + t.
+
+    Proof of the first. Move the threshold along by the largest move b of a value in one direction, d_i those
+    of the values, and write z for its noise, F and S for the probabilities of no and yes, primes for the
+    neighbour's. By joint convexity the outcome o contributes at most the integral over z of p(z)^(1+t)
+    p(z+b)^-t times a product over its noes of F^(1+t) F'^-t and over its yeses of S^(1+t) S'^-t. As F' >= F,
+    the first factors are at most 1. A yes depends on noise that is moved by b - d_i, and is at most e^(t
+    times its divergence). What is left does not depend on the outcome, of which there are N.
+
+    The second: the noisy values, compared afterwards, are Gaussian releases.
+    """
+    answers = min(pair.answers, pair.steps)
+    both = t * (t + 1.0) / 2.0 if t < 1e150 else math.inf
+    outcomes = up(pair.threshold**2 + answers * pair.against**2) * both + log_outcomes(answers, pair.steps)
+    values = up(pair.alone**2 * pair.steps) * both if pair.alone else 0.0
+    return min(outcomes, values) * (1.0 + ROUNDING)
+
+
+@functools.lru_cache(maxsize=256)
+def log_outcomes(answers: int, steps: int) -> float:
+    """An upper bound on the logarithm of the number of sequences of `steps` with at most `answers` yeses.
+
+    A sequence that ended at its last yes is one that has noes after it. With half as many answers as steps:
+    all sequences. Of more than `_EXACT_STEPS`: (e steps/answers) to the power of answers.
+    """
+    if 2 * answers >= steps:
+        found = steps * math.log(2.0)
+    elif steps <= _EXACT_STEPS:
+        found = math.log(
+            sum(itertools.accumulate(range(answers), lambda n, i: n * (steps - i) // (i + 1), initial=1))
+        )
+    else:
+        found = answers * (1.0 + math.log(Fraction(steps, answers)))
+    return found * (1.0 + ROUNDING)

@@ -1,0 +1,103 @@
+"""Answers of many users, each randomized on its own, of which only how often each was given comes out."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Queries
+from dpaudit.mechanisms.opaque import OpaquePureDP
+from dpaudit.mechanisms.selection import RandomizedResponse
+from dpaudit.models import Count
+from dpaudit.noise.randomness import Randomness
+
+
+class Shuffled(BaseMechanism):
+    """One answer of each of `users` users, randomized by `local`, in secret random order.
+
+    That order shows no more than how often each answer was given, which is what comes out.
+
+    Obligation: every user's answer is randomized by an independent run of `local`, which is epsilon0-DP
+    for that user alone, and nothing else tells whose an answer is; between neighbouring data sets the answer
+    of one user differs. For any such mechanism the profile is at most that of C + 1 fair coins of which one
+    shows heads with probability e^epsilon0/(e^epsilon0 + 1) or 1/(e^epsilon0 + 1), with C binomial, of
+    users - 1 trials with probability e^-epsilon0 (Feldman, McMillan and Talwar 2021, Theorem 3.1). With
+    randomized response among k categories another user's answer is drawn anew, as a fair coin between the
+    two answers in question, with probability 2/(e^epsilon0 + k - 1), and the user's own is one of these two
+    with probability (e^epsilon0 + 1)/(e^epsilon0 + k - 1) (after Balle, Bell, Gascon and Nissim 2019). Either
+    is an upper bound, and no more than that. (Theorems 3.1 and 3.2 of Feldman,
+    McMillan and Talwar 2023 do not hold for every mechanism, by their errata, and are not used.)
+    """
+
+    released_by = "release_shuffled"
+    condition = "one-answer-per-unit"
+    drawn_exactly = True
+
+    kind: Literal["shuffled"] = "shuffled"
+    local: Annotated[RandomizedResponse | OpaquePureDP, Field(discriminator="kind")]
+    users: Count
+
+    def dominating_pair(self) -> dominating.Shuffled:
+        """By the mechanism's epsilon, and its categories if it is randomized response."""
+        categories = self.local.categories if isinstance(self.local, RandomizedResponse) else None
+        return dominating.Shuffled(self.local.epsilon, self.users, categories)
+
+    def require_fits(self, answers: Array, where: str) -> RandomizedResponse:
+        """The local mechanism; raises `InvalidParameter` unless it can randomize these answers, [users]."""
+        if not isinstance(self.local, RandomizedResponse):
+            why = "a guarantee alone does not say how to randomize"
+            remedy = "shuffle randomized response, or write the ledger line by hand"
+            what = f"answers for a {self.local.kind} mechanism"
+            raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+        if answers.shape != (self.users,):
+            remedy = "give one answer of each user"
+            what = f"answers of shape {answers.shape} for {self.users} users"
+            raise InvalidParameter(what, where=where, remedy=remedy)
+        self.local.require_fits(answers, where)
+        return self.local
+
+    def sample(self, answers: Array, randomness: Randomness) -> Array:
+        """How often each category is given, [categories], once every answer [users] was randomized."""
+        local = self.require_fits(answers, "sample")
+        return counted(local.sample(answers, randomness), local.categories)
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
+        """Log probability of the counts; None for more than two categories."""
+        counts, given = answers[0].output, queries[0][0]
+        local = self.local
+        if not isinstance(local, RandomizedResponse) or local.categories != 2:
+            return None
+        ones, found = int(given.sum()), float(counts[1])
+        if not (found.is_integer() and 0 <= found <= self.users and counts.sum() == self.users):
+            return -math.inf
+        # So many of the ones were kept, and the others of the found ones are zeros that were not.
+        fewest, most = max(0.0, found - (self.users - ones)), min(float(ones), found)
+        kept = fewest + np.arange(most - fewest + 1.0)
+        log_keep = -math.log1p(math.exp(-local.epsilon))
+        terms = _log_binomial(ones, kept, log_keep, log_keep - local.epsilon)
+        terms += _log_binomial(self.users - ones, found - kept, log_keep - local.epsilon, log_keep)
+        return float(np.logaddexp.reduce(terms))
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """How many users' answers differ."""
+        return [Move(float(np.count_nonzero(one[0].query - other[0].query)), 1.0, "in changed answers")]
+
+    def nearest_output(self, value: Array, query: Array) -> None:
+        """Not known: counts add up to the number of users."""
+
+
+def counted(answers: Array, categories: int) -> Array:
+    """How often each category 0 .. categories - 1 is given: [categories]."""
+    return np.bincount(answers.astype(np.int64), minlength=categories).astype(np.float64)
+
+
+def _log_binomial(trials: int, heads: Array, log_heads: float, log_tails: float) -> Array:
+    import scipy
+
+    gammaln = scipy.special.gammaln
+    choices = gammaln(trials + 1.0) - gammaln(heads + 1.0) - gammaln(trials - heads + 1.0)
+    return np.asarray(choices + heads * log_heads + (trials - heads) * log_tails)

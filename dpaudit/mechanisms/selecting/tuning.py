@@ -1,0 +1,117 @@
+"""The best of a random number of private runs: private selection, and tuning of hyper-parameters."""
+
+import math
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.additive import Gaussian, Laplace
+from dpaudit.mechanisms.base import Array, BaseMechanism, Times
+from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from dpaudit.mechanisms.opaque import OpaquePureDP, OpaqueZCDP
+from dpaudit.mechanisms.sampled import PoissonSampled
+from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.models import Count, Fraction, Model, Number, Positive, finite
+from dpaudit.noise.randomness import Randomness
+
+#: What one trial may release.
+Inner = Annotated[
+    Gaussian
+    | Laplace
+    | DiscreteGaussian
+    | DiscreteLaplace
+    | RandomizedResponse
+    | Exponential
+    | ReportNoisyMax
+    | PoissonSampled
+    | FixedSizeSampled
+    | TruncatedPoissonSampled
+    | OpaquePureDP
+    | OpaqueZCDP,
+    Field(discriminator="kind"),
+]
+
+
+class TrialRelease(Model):
+    """A release that every trial makes, `count` repetitions of it."""
+
+    mechanism: Inner
+    count: Count = 1
+
+
+class NegativeBinomial(Model):
+    """A number of trials K >= 1, P(K = k) proportional to (1 - gamma)^k times (eta + i)/(i + 1) over i < k.
+
+    eta = 1 is the geometric law with mean 1/gamma, eta = 0 the logarithmic one.
+    """
+
+    kind: Literal["negative-binomial"] = "negative-binomial"
+    eta: Annotated[Number, AfterValidator(finite), Field(gt=-1)]
+    gamma: Fraction
+
+    @property
+    def mean(self) -> float:
+        """The expected number of trials, up to rounding."""
+        eta, log_gamma = self.eta, math.log(self.gamma)
+        odds = (1.0 - self.gamma) / self.gamma
+        return odds / -log_gamma if eta == 0.0 else odds * (eta / -math.expm1(eta * log_gamma))
+
+    def draw(self, randomness: Randomness) -> int:
+        """A number of trials."""
+        return randomness.negative_binomial(self.eta, self.gamma)
+
+
+class Poisson(Model):
+    """A number of trials that is Poisson distributed; of none, what comes out is public."""
+
+    kind: Literal["poisson"] = "poisson"
+    mean: Annotated[Positive, Field(ge=1)]
+
+    def draw(self, randomness: Randomness) -> int:
+        """A number of trials."""
+        return randomness.poisson(self.mean)
+
+
+Repetitions: TypeAlias = Annotated[NegativeBinomial | Poisson, Field(discriminator="kind")]
+
+
+class PrivateSelection(BaseMechanism):
+    """The best of a secret, random number of independent trials, each of which makes the same `releases`.
+
+    Obligation: the trials are independent and alike: which candidate is tried is drawn anew for each. A
+    trial's score and output are made of its releases alone. Nothing else leaves: neither the number of
+    trials nor the others' outputs. For K negative binomial, a trial of divergence epsilon(alpha) and any
+    order beta: epsilon(alpha) + (1 + eta) ((1 - 1/beta) epsilon(beta) + log(1/gamma)/beta) +
+    log(E K)/(alpha - 1) (Papernot and Steinke 2022, Theorem 2); for pure epsilon (2 + eta) epsilon, which is
+    3 epsilon for geometric K (Liu and Talwar 2019, Theorem 3.2). For Poisson K with mean m and a trial that
+    is (log(1 + 1/(alpha - 1)), delta)-DP as well: epsilon(alpha) + m delta + log(m)/(alpha - 1)
+    (their Theorem 6), and the probability e^-m of no trial, which it leaves out.
+    """
+
+    released_by = "select_best"
+    condition = "independent-trials"
+    drawn_exactly = True
+
+    kind: Literal["private-selection"] = "private-selection"
+    releases: Annotated[tuple[TrialRelease, ...], Field(min_length=1)]
+    repetitions: Repetitions
+
+    def dominating_pair(self) -> dominating.Selected:
+        """Its divergences alone are known, of which those of a trial are a part."""
+        trial = tuple((one.mechanism.dominating_pair(), one.count) for one in self.releases)
+        eta = self.repetitions.eta if isinstance(self.repetitions, NegativeBinomial) else None
+        return dominating.Selected(trial, eta)
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int] | None:
+        """The same of what a trial is to the group: the theorems are about any two data sets."""
+        found = [(one.mechanism.for_group(size, times), one.count) for one in self.releases]
+        grouped = [TrialRelease(mechanism=one[0], count=one[1] * n) for one, n in found if one is not None]
+        if len(grouped) < len(found):
+            return None
+        return self.model_copy(update={"releases": tuple(grouped)}), 1
+
+    def nearest_output(self, value: Array, query: Array) -> None:
+        """Not known."""
