@@ -109,6 +109,7 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"): (),
     ("calibrate", "laplace", "--rho", "0.5"): (),
     ("list",): (),
+    ("completion", "bash"): (),
     ("init", "--help"): (),
     ("keygen", "--help"): (),
     ("reproduce", "--help"): (),
