@@ -48,7 +48,7 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
     Raises `UnknownKind`; `InvalidParameter`: a parameter that it has not, that is missing or out of range.
 
     >>> str(described("laplace", {"scale": 2.0, "rate": 0.1}).dominating_pair())
-    'Sampled(inner=Laplace(epsilon=Fraction(1, 2)), rate=0.1, contribution=None)'
+    'Sampled(inner=Laplace(epsilon=Fraction(1, 2)), rate=0.1, contribution=None, times=1)'
     """
     known, model = parameters(kind), DESCRIBED[kind]
     for name in given:

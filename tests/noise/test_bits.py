@@ -8,6 +8,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -122,7 +123,8 @@ def test_two_forks_and_their_parent_draw_different_bits() -> None:
 def test_a_buffer_that_a_fork_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: a buffer that knows nothing of processes."""
     monkeypatch.setattr(module, "_forget", lambda: None)
-    monkeypatch.setattr(module.os, "getpid", lambda: module._ahead.process)
+    ours = {**vars(os), "getpid": lambda: module._ahead.process}  # other libraries' threads ask os itself
+    monkeypatch.setattr(module, "os", SimpleNamespace(**ours))
     assert len(set(_drawn_in_forks(ctypes.PyDLL(None).fork))) == 1
 
 

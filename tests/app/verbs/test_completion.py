@@ -29,7 +29,7 @@ def test_other_shells_are_refused(dpaudit: Any) -> None:
     ("typed", "expected"),
     [
         ("cal", ["calibrate"]),
-        ("epsilon gau", ["gaussian", "gaussian-process"]),
+        ("epsilon gau", ["gaussian", "gaussian-process", "gaussian-sparse-vector"]),
         ("epsilon gaussian --si", ["--sigma", "--size"]),
         ("calibrate plan", ["plan"]),
     ],
