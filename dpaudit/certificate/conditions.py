@@ -36,6 +36,7 @@ class Code(StrEnum):
     IN_PROCESS = "in-process"
     PUBLIC_STAND_IN = "public-stand-in"
     OWN_RECORD = "own-record"
+    NOTHING_SHARED = "nothing-shared"
     HONEST_WORKER = "honest-worker"
     FLOATING_POINT_NOISE = "floating-point-noise"
     SEEDED_NOISE = "seeded-noise"

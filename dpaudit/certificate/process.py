@@ -38,7 +38,8 @@ class Process(Model):
                 sensitivities = [release.mechanism.declared_sensitivity for release in releases]
                 mapped = all(one is not None and one.basis == "mapped" for one in sensitivities)
                 own = [] if mapped else [Condition(code=Code.OWN_RECORD)]
-                return [public, *own, Condition(code=Code.HONEST_WORKER)]
+                own += [Condition(code=Code.NOTHING_SHARED), Condition(code=Code.HONEST_WORKER)]
+                return [public, *own]
 
 
 #: Of a run in the process that judges it.

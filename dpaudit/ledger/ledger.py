@@ -91,8 +91,8 @@ class Ledger(LedgerFacts):
     def write(self, path: str | Path) -> Path:
         """Write the file as a whole: to a temporary file beside it, then renamed.
 
-        A ledger that was made by hand is finished by it. One that was read cut short, whose run failed, or that
-        another library's records were read into stays without a footer: releases may be missing.
+        A ledger that was made by hand is finished by it. One that was read cut short, whose run failed, or
+        that holds another library's records stays without a footer: releases may be missing.
         """
         if self._sink is None and self.hashed and not self._cut_short:
             self.finish()

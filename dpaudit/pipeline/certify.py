@@ -132,8 +132,8 @@ def certified(
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     audits: list[Audit] = []
-    trust = terms(claim or getattr(algorithm, "claim", None))[2]
-    about: Any = {"own_pairs": own_pairs, "utility": utility, "trust_model": trust}
+    _, relation, trust = terms(claim or getattr(algorithm, "claim", None))
+    about: Any = {"own_pairs": own_pairs, "utility": utility, "neighbouring": relation, "trust_model": trust}
     with hosting(algorithm, data, chosen, in_process=in_process, limits=limits, **about) as target:
         with step("running it"):
             made = run(

@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -36,6 +37,11 @@ class Limits:
     timeout: float | None = None
     memory: int | None = None
 
+
+#: Seconds that a process has to end by itself.
+_GRACE: Final = 10.0
+#: The channels to the processes of all targets that are open here.
+_OPEN: Final[set[socket.socket]] = set()
 
 NO_LIMITS: Final = Limits()
 
@@ -67,15 +73,20 @@ class Host:
         _flush()
         self._pid = _fork()
         if self._pid == 0:
-            self._control.close()
+            for control in (self._control, *_OPEN):  # those of other targets are none of this one's
+                control.close()
             _serve(prepare, other, limits)
         other.close()
+        _OPEN.add(self._control)
         try:
             kind, found = receive(self._control)
         except (EOFError, BrokenFrame):
-            status = self._reaped()
             self._control.close()
-            raise died("the target's module", status) from None
+            raise died("the target's module", self._reaped()) from None
+        except BaseException:  # Ctrl-C: what the target's module does while it is imported may never end
+            os.kill(self._pid, signal.SIGKILL)
+            self.close()
+            raise
         if kind == "error":
             self.close()
             raise again(found)
@@ -106,15 +117,22 @@ class Host:
 
     def close(self) -> None:
         """End the process, and every run that has not ended."""
+        _OPEN.discard(self._control)
         self._control.close()
         self._reaped()
 
     def _reaped(self) -> int:
-        if self._pid == 0:
-            return 0
-        with contextlib.suppress(ChildProcessError):
-            pid, self._pid = self._pid, 0
-            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        """The process's exit status; one that does not end by itself within seconds is killed."""
+        pid, self._pid = self._pid, 0
+        ends = time.monotonic() + _GRACE
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            while pid:
+                done, status = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    return os.waitstatus_to_exitcode(status)
+                if time.monotonic() > ends:
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(1e-3)
         return 0
 
     def __enter__(self) -> Self:
@@ -208,10 +226,11 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
     #: Of processes that ended by themselves, the status that was not 0.
     ended: dict[int, int] = {}
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             served = prepare()
             ready = frame(("ready", dict(served.about)))
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
         except BaseException as error:  # noqa: BLE001  (it is raised in the other process)
             send(control, ("error", raised(error)))
             return
@@ -260,7 +279,8 @@ def _run(
     """One run in a process of its own; never returns."""
     status = 1
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         # What the target forks has no business with the holder.
         os.register_at_fork(after_in_child=channel.close)
         if limits.memory is not None:

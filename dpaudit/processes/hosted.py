@@ -214,7 +214,7 @@ class _Lockstep(_Alone):
         return output
 
     def _answer(self, run: Started, asked: Mapping[str, Any]) -> None:
-        value = _neutral(asked)
+        value: Mapping[str, Any] | None = None
         if self._worker is not None:
             kind, found = self._heard()
             if kind == "ask":
@@ -228,6 +228,7 @@ class _Lockstep(_Alone):
                 self._part(f"it {ends} where its twin asks for {_named(asked)}", None)
         try:
             known = self._admitted(asked)
+            value = _neutral(asked, known[1][0]) if value is None else value
             value = self._within_reach(asked, known[1][0], value)
             try:
                 answer: tuple[str, Any] = "answer", self._answered(*known, asked, value)
@@ -236,7 +237,7 @@ class _Lockstep(_Alone):
                     raise
                 # What the data's value makes impossible may not be told to the twin.
                 self._part(f"its value for {_named(asked)} is too large for the noise", asked)
-                answer = "answer", self._answered(*known, asked, _neutral(asked))
+                answer = "answer", self._answered(*known, asked, _neutral(asked, known[1][0]))
         except DpauditError as error:
             self._refused = error
             answer = "refused", written(error)
@@ -259,7 +260,7 @@ class _Lockstep(_Alone):
         if self._sums[number] < 2.0 ** (release.grid + _REACH):
             return value
         self._part(f"its values for {_named(asked)} are too large for the noise", asked)
-        return _neutral(asked)
+        return _neutral(asked, release)
 
     def _heard(self) -> tuple[str, Any]:
         """The worker's next message; an empty one where it is gone."""
@@ -323,10 +324,13 @@ def _same_place(one: Array | None, other: Array | None) -> bool:
     return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
-def _neutral(asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A request with 0 for every value: equal scores, where it is a choice."""
+def _neutral(asked: Mapping[str, Any], release: Release) -> Mapping[str, Any]:
+    """A request with 0 for every value: equal scores, where it is a choice.
+
+    Where the algorithm's own code draws, what is given is the answer: the twin's own draw.
+    """
     nothing = np.zeros_like(asked["query"])
-    given = tuple(map(_zero, asked["given"]))
+    given = tuple(asked["given"] if release.mechanism.drawn_by_caller else map(_zero, asked["given"]))
     exact = None if asked["exact"] is None else np.zeros_like(asked["exact"])
     return {**asked, "query": nothing, "exact": exact, "given": given}
 

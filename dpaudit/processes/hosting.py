@@ -15,7 +15,7 @@ from typing import Any, Final
 from dpaudit.certificate.process import IN_PROCESS, Process
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import TrustModel
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.running import name_of
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
@@ -53,10 +53,10 @@ def served(
 ) -> Served:
     """A target as its own process holds it.
 
-    An algorithm's ``stand_in(users)`` makes public data for a twin, for as many users as `data` say that they
-    have, or None; without one, a twin gets the first pair's neighbour. ``stand_in = None`` says that no
-    public data will do. `own_pairs` is whether the pairs are the algorithm's own, a function of public
-    parameters alone. What a certificate may repeat is told in plain values.
+    An algorithm's ``stand_in(users)`` makes public data for a twin: under replace-one for as many users as
+    `data` say that they have, else for None; without one, a twin gets the first pair's neighbour. ``stand_in
+    = None`` says that no public data will do. `own_pairs` is whether the pairs are the algorithm's own, a
+    function of public parameters alone. What a certificate may repeat is told in plain values.
     """
     held = {_DATA: data}
     told = []
@@ -65,17 +65,20 @@ def served(
         names = name, name if _same(pair) else f"neighbour {number}"
         held |= {names[1]: pair.neighbour, names[0]: pair.data}
         told.append({"names": names, "description": pair.description, "unit": pair.unit})
-    stand_in = getattr(algorithm, "stand_in", False)
+    claim: Claim | None = getattr(algorithm, "claim", None)
+    stand_in, users = getattr(algorithm, "stand_in", False), None
     source = None
     if callable(stand_in):
-        held[_STAND_IN] = stand_in(getattr(data, "n_users", None))
+        # Where adding a user makes a neighbour, their number is what is protected.
+        public = claim is not None and claim.neighbouring is Neighbouring.REPLACE_ONE
+        users = getattr(data, "n_users", None) if public else None
+        held[_STAND_IN] = stand_in(users)
         source = "made by the algorithm's stand_in"
     elif stand_in is not None and pairs:
         held[_STAND_IN] = pairs[0].neighbour
         source = (
             "the neighbour in the algorithm's own pair" if own_pairs else "the neighbour in the given pair"
         )
-    claim: Claim | None = getattr(algorithm, "claim", None)
     about = {
         "name": name_of(algorithm),
         "claim": None if claim is None else claim.to_json(),
@@ -83,6 +86,7 @@ def served(
         "users": {name: getattr(each, "n_users", None) for name, each in held.items()},
         "pairs": told,
         "stand-in": source,
+        "stand-in for users": users is not None,
     }
     return Served(algorithm, held, about)
 
@@ -125,6 +129,7 @@ def hosting(
     *,
     own_pairs: bool = False,
     utility: bool = False,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     trust_model: TrustModel = TrustModel.CENTRAL,
     in_process: bool | None,
     limits: Limits,
@@ -133,12 +138,14 @@ def hosting(
 
     `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
     dpaudit is no foreign code: its certified run has a process of its own, its audits have not. Under joint
-    trust every user is shown a view of their own data, which no twin has: there is none then.
+    trust every user is shown a view of their own data, which no twin has: there is none then, and none where
+    a stand-in knows the number of users that the relation protects.
     """
     here = in_process_by_default() if in_process is None else in_process
     own = type(algorithm).__module__.startswith("dpaudit.algorithms.")
     if isinstance(algorithm, Hosted):
-        yield _for(trust_model, Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host)))
+        target = Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host))
+        yield _for(neighbouring, trust_model, target)
     elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm)
     else:
@@ -146,10 +153,14 @@ def hosting(
             target = target_in(host, utility=utility)
             if own:
                 target = replace(target, pairs=pairs, replayed=algorithm)
-            yield _for(trust_model, target)
+            yield _for(neighbouring, trust_model, target)
 
 
-def _for(trust_model: TrustModel, target: Target) -> Target:
-    if trust_model is not TrustModel.JOINT or target.process.kind != "twin":
+def _for(neighbouring: Neighbouring, trust_model: TrustModel, target: Target) -> Target:
+    """The target without its twin, where the claim that is certified allows it none."""
+    if target.process.kind != "twin":
+        return target
+    sized = target.algorithm.host.about["stand-in for users"] and neighbouring is not Neighbouring.REPLACE_ONE
+    if trust_model is not TrustModel.JOINT and not sized:
         return target
     return replace(target, algorithm=replace(target.algorithm, twin=None), process=Process(kind="worker"))

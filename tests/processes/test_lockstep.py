@@ -434,3 +434,47 @@ def test_a_refusal_that_the_data_cause_is_not_told_to_the_twin(target: Target) -
     made = run(target, seed=None, claim=Claim(ZCDP(rho=1e20), unit="row", neighbouring="replace-one"))
     assert [finding.kind for finding in made.parted] == ["control-flow"]
     assert np.isfinite(np.array(made.run.output, dtype=np.float64)).all()
+
+
+class Sized:
+    """Looks at the number of users, which is public under replace-one alone."""
+
+    def __init__(self, neighbouring: str) -> None:
+        self.claim = Claim(ZCDP(rho=2.0), unit="user", neighbouring=neighbouring)
+
+    def stand_in(self, users: int | None) -> Any:
+        return Users((0.0,) * (users or 1))
+
+    def __call__(self, data: Users, curator: Curator) -> Any:
+        noisy = curator.release(sum(data.values), Gaussian(sigma=4.0, sensitivity=L2(2.0)), label="sum")
+        return float(noisy), "large" if len(data.values) > 2 else "small"
+
+
+def test_the_number_of_users_reaches_a_twin_only_where_it_is_public() -> None:
+    data = Users((0.5, 1.0, 0.0))
+    pair = Pair(Users((1.0,)), Users(()), "one user", unit=0)
+    replaced = run(Sized("replace-one"), data, claim=None, pairs=())
+    assert replaced.run.output[1] == "large"
+    added = run(Sized("add-or-remove-one"), data, claim=None, pairs=pair)
+    assert added.run.output[1] == "small"
+    # The claim that is stated decides, and not the algorithm's own.
+    stated = Claim(ZCDP(rho=2.0), unit="user", neighbouring="add-or-remove-one")
+    other = run(Sized("replace-one"), data, claim=stated, pairs=pair)
+    assert other.certificate.process.kind == "worker"
+
+
+def test_what_the_algorithm_draws_itself_is_the_twins_own_after_they_part() -> None:
+    def draws(data: Any, curator: Curator) -> Any:
+        if data.sum() > 50:
+            raise ValueError
+        noise = OpaquePureDP(epsilon=1.0, justification="the Laplace mechanism")
+        return curator.release_opaque(0.0, lambda value, drawn: value + drawn.laplace(), noise, label="own")
+
+    claim = Claim(ApproxDP(epsilon=2.0, delta=0.1), unit="row", neighbouring="replace-one")
+    made = run(draws, claim=claim, seed=None)
+    assert len(made.parted) == 1
+    assert made.run.output != 0.0
+
+
+def test_files_that_runs_leave_for_each_other_are_on_trust() -> None:
+    assert Code.NOTHING_SHARED in codes(run(sums))

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -372,3 +373,38 @@ def test_choices_comparisons_and_counts_cross_to_the_holder() -> None:
         "report-noisy-max",
         "shuffled",
     ]
+
+
+def test_hosts_end_in_any_order_and_while_they_start() -> None:
+    from dpaudit.processes.host import Host, Served
+
+    first, second = (Host(lambda: Served(sums, {}, {})) for _ in range(2))
+    first.close()
+    second.close()
+
+    def garbles() -> Any:
+        import json
+
+        json.dumps = lambda *_, **__: "{}"  # type: ignore[assignment]
+        return Served(sums, {}, {})
+
+    with pytest.raises(TargetDied):
+        Host(garbles)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from dpaudit.processes.host import Host
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    Host(lambda: time.sleep(10_000))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_while_a_target_is_imported_ends_both() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stdout == "interrupted\n"
