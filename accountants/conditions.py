@@ -1,10 +1,12 @@
 """What a mechanism's figures take on trust: conditions that no ledger can show."""
 
+import functools
 from dataclasses import dataclass, field
 
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms.base import BaseMechanism
 
 
 class TrustedConditions:
@@ -16,12 +18,11 @@ class TrustedConditions:
 
     def add(self, release: Release | PlainRelease) -> None:
         """Take one more release in."""
-        noise = release.mechanism.declared_sensitivity if isinstance(release, Release) else release.noise
-        if noise is not None and noise.basis == "declared":
+        if isinstance(release, Release):
+            for code, text in _of(release.mechanism):
+                self._rests(release.label, code, text)
+        elif release.noise.basis == "declared":
             self._rests(release.label, Code.DECLARED_SENSITIVITY)
-        if isinstance(release, Release) and release.mechanism.condition is not None:
-            text = getattr(release.mechanism, "justification", None)
-            self._rests(release.label, Code(release.mechanism.condition), text)
         if release.partition is not None and release.partition.by == "position":
             self._split_by_position = True
 
@@ -36,6 +37,24 @@ class TrustedConditions:
         resting.number += 1
         if len(resting.labels) <= MOST_LABELS:  # one more tells that there are more
             resting.labels.setdefault(label)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _of(mechanism: BaseMechanism) -> tuple[tuple[Code, str | None], ...]:
+    """What a mechanism's figures take on trust, and those of every mechanism inside it, each once."""
+    found: dict[tuple[Code, str | None], None] = {}
+    sensitivity = mechanism.declared_sensitivity
+    if sensitivity is not None and sensitivity.basis == "declared":
+        found[Code.DECLARED_SENSITIVITY, None] = None
+    if mechanism.condition is not None:
+        found[Code(mechanism.condition), getattr(mechanism, "justification", None)] = None
+    for name in type(mechanism).model_fields:
+        value = getattr(mechanism, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            inner = part if isinstance(part, BaseMechanism) else getattr(part, "mechanism", None)
+            if isinstance(inner, BaseMechanism):
+                found |= dict.fromkeys(_of(inner))
+    return tuple(found)
 
 
 @dataclass(slots=True)

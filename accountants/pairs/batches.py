@@ -81,10 +81,17 @@ def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool 
     return _summed(parts) if replaced and rows > _MOST_ROWS else _weighted(parts)
 
 
+#: The pairs of noise that is added to a sum.
+_OF_SUMS = dominating.Gaussian | dominating.Laplace | dominating.DiscreteLaplace | dominating.DiscreteGaussian
+
+
 def swapped(pair: dominating.Batch, relation: Neighbouring) -> bool:
     """Whether neighbouring data sets have the same number of units, one of them another; zero is another."""
-    if relation is Neighbouring.ZERO_OUT:  # a zero in a Poisson sample is as good as none
-        return pair.fixed or pair.most is not None
+    if relation is Neighbouring.ZERO_OUT:
+        # A zero in a Poisson sample is as good as none where a sum is released, and only there: what else may
+        # be released of a sample may tell a zeroed unit from an absent one.
+        sums = isinstance(pair.own, _OF_SUMS) and isinstance(pair.change, _OF_SUMS)
+        return pair.fixed or pair.most is not None or not sums
     return relation is Neighbouring.REPLACE_ONE
 
 

@@ -5,6 +5,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypedDict, Unpack
@@ -76,12 +77,22 @@ class Admission(NeverCopied):
         self._budget = budget
         self._transcript = transcript
         self._process = os.getpid()
+        self._paused = ""
         #: Internal: held while what all releases, or all answers of one, share is changed.
         self.lock = threading.RLock()
         #: Under local trust, whose releases these are.
         self._user: int | None = None
         #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
+
+    @contextmanager
+    def paused(self, why: str) -> Iterator[None]:
+        """Internal: refuse every release and every question inside."""
+        before, self._paused = self._paused, why
+        try:
+            yield
+        finally:
+            self._paused = before
 
     def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
         """Internal: the noise, transcript and numbering that every user's local curator shares."""
@@ -142,7 +153,13 @@ class Admission(NeverCopied):
         return output
 
     def _require_own_process(self, release: Release) -> None:
-        """Raise `ScheduleBroken` in the child of a fork, which has a copy of the ledger and of all noise."""
+        """Raise `ScheduleBroken` in the child of a fork, which has a copy of the ledger and of all noise.
+
+        And while this curator is paused.
+        """
+        if self._paused:
+            what, why = f"release {release.label!r} while {self._paused}", "its curator is another one"
+            raise ScheduleBroken(what, where="curator", why=why, remedy="release through that one")
         if os.getpid() != self._process:
             what = f"release {release.label!r} in another process than the run's"
             why = "the run's own ledger and budget would not hold it"

@@ -350,8 +350,8 @@ class Curator(Admission):
             raise InvalidParameter(f"{candidates} candidates", where=f"release {label!r}", remedy="give some")
         public = as_query(default, label)
 
-        def inside(ledger: Ledger, noise: SharedNoise) -> Curator:
-            return Curator(ledger, noise, public_seed=self.public_seed)
+        def inside(ledger: Ledger, noise: SharedNoise, take: Callable[[Release], None]) -> Curator:
+            return TrialCurator(ledger, noise, take, self.public_seed)
 
         draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
         return best_of(self, self.line(label, mechanism, **stated), draws, public)
@@ -519,6 +519,21 @@ class Curator(Admission):
         number = self.admit(release)
         exact = query if exact is None else exact
         return self.ask(Question(release, number, query, exact, answering, given, scale=scale))
+
+
+class TrialCurator(Curator):
+    """One trial's curator: every release is taken before it is drawn."""
+
+    def __init__(
+        self, ledger: Ledger, noise: NoiseSource, take: Callable[[Release], None], public_seed: int
+    ) -> None:
+        super().__init__(ledger, noise, public_seed=public_seed)
+        self._take = take
+
+    def charge(self, release: Release, where: str | None = None) -> None:
+        """As `Admission.charge`, of a release that the mechanism lists; else raises `ScheduleBroken`."""
+        self._take(release)
+        super().charge(release, where)
 
 
 class UserCurator(Curator):

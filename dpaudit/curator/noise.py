@@ -111,6 +111,19 @@ class SharedNoise(LiveNoise):
 
     def __init__(self, randomness: Randomness, description: Noise) -> None:
         self._randomness, self.description = randomness, description
+        self._ended = False
+
+    def end(self) -> None:
+        """The run is over: nothing is answered any more."""
+        self._ended = True
+
+    def answer(self, question: Question) -> Array:
+        """As `LiveNoise.answer`; raises `ScheduleBroken` after the run."""
+        if self._ended:
+            what, where = "a question after its trial has ended", f"release {question.release.label!r}"
+            why = "the bound is about trials whose curators nobody keeps"
+            raise ScheduleBroken(what, where=where, why=why, remedy="release within the trial")
+        return super().answer(question)
 
 
 class NoNoise:

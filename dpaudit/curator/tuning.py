@@ -13,10 +13,11 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, PrivateSelection
+from dpaudit.mechanisms.base import BaseMechanism
 from dpaudit.noise.randomness import Randomness
 
-#: The ledger of one trial and its noise -> the trial's curator.
-MakeCurator = Callable[[Ledger, SharedNoise], Any]
+#: The ledger of one trial, its noise, and what takes each release before it is drawn -> the trial's curator.
+MakeCurator = Callable[[Ledger, SharedNoise, Callable[[Release], None]], Any]
 
 
 class BestOf:
@@ -54,19 +55,28 @@ class BestOf:
         return output.copy()
 
     def _run(self, randomness: Randomness) -> tuple[float, Array]:
-        ledger = Ledger(self._header)
-        curator = self._make(ledger, SharedNoise(randomness, self._header.noise))
-        score, output = self._trial(curator, randomness.below(self._candidates))
-        # What they cost is compared: clipping may say more of a sensitivity than the mechanism's author did.
-        made, listed = (
-            [(one.mechanism.dominating_pair(), one.count) for one in each]
-            for each in (ledger.releases, self._mechanism.releases)
-        )
-        if made != listed:
-            what = f"a trial with the releases {', '.join(map(describe, ledger.releases)) or 'none'}"
-            why = "the bound holds for the releases that the mechanism lists, made by every trial"
-            remedy = "list exactly these in the mechanism, or let every trial make those it lists"
-            raise ScheduleBroken(what, where="trial", why=why, remedy=remedy)
+        noise, listed = SharedNoise(randomness, self._header.noise), iter(self._mechanism.releases)
+
+        def take(release: Release | None) -> None:
+            one = next(listed, None)
+            if one is None or release is None:
+                fits = one is None and release is None
+            else:  # clipping may say more of a sensitivity than the mechanism's author did, and never less
+                costs = [(each.mechanism.dominating_pair(), each.count) for each in (one, release)]
+                fits = costs[0] == costs[1] and (_declared(one.mechanism) or not _declared(release.mechanism))
+            if not fits:
+                makes = "ends early" if release is None else f"makes {describe(release)}"
+                what = f"a trial that {makes}, where the mechanism lists another release, or none"
+                why = "the bound holds for the releases that the mechanism lists, made by every trial"
+                remedy = "list exactly these in the mechanism, or let every trial make those it lists"
+                raise ScheduleBroken(what, where="trial", why=why, remedy=remedy)
+
+        try:
+            curator = self._make(Ledger(self._header), noise, take)
+            score, output = self._trial(curator, randomness.below(self._candidates))
+            take(None)
+        finally:
+            noise.end()
         number, found = as_query(score, "trial"), as_query(output, "trial")
         if number.size != 1 or found.shape != self._default.shape:
             what = f"a trial with {number.size} scores and an output of shape {found.shape}"
@@ -75,11 +85,17 @@ class BestOf:
         return float(number.reshape(())), found
 
 
+def _declared(mechanism: BaseMechanism) -> bool:
+    sensitivity = mechanism.declared_sensitivity
+    return sensitivity is not None and sensitivity.basis == "declared"
+
+
 def best_of(admission: Admission, release: Release, draws: BestOf, default: Array) -> Array:
     """Admit the release, and answer it; what the data say is in the trials alone."""
     number = admission.admit(release)
 
     def answer(_: Array, randomness: Randomness) -> Array:
-        return draws.draw(randomness)
+        with admission.paused("a trial is run"):  # the number of trials is secret
+            return draws.draw(randomness)
 
     return admission.ask(Question(release, number, np.empty(0), default, answer, (default,)))

@@ -14,7 +14,19 @@ import pytest
 from dp_accounting.pld import pld_pmf
 from scipy.stats import norm
 
-from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, Release
+from dpaudit import (
+    L1,
+    L2,
+    ApproxDP,
+    Claim,
+    Gaussian,
+    Header,
+    Laplace,
+    Ledger,
+    Neighbouring,
+    Release,
+    account,
+)
 from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
@@ -387,3 +399,30 @@ def test_noise_is_calibrated_and_confirmed(mechanism: OnSample, relation: Neighb
     for noise, proved in ((enough, True), (mechanism.with_noise(0.9 * found.factor), False)):
         profile = pld_profile(compose([Release(label="r", mechanism=noise, count=50)], relation))
         assert (profile.epsilon(1e-6) <= 1.0 + 1e-8) is proved
+
+
+@pytest.mark.parametrize(("rate", "runs", "delta"), [(0.5, 5, 0.03), (0.1, 5, 0.1), (0.1, 2, 1e-3)])
+def test_a_zeroed_unit_may_show_where_no_sum_is_released(rate: float, runs: int, delta: float) -> None:
+    """Three outcomes laws, each epsilon apart: without the unit, with it, and with a zero in its place."""
+    epsilon = 3.0
+    high = math.exp(epsilon)
+    without, one, zero = np.array([1.0, 1.0, 1.0]), np.array([high, 1.0, 1.0]), np.array([1.0, high, 1.0])
+    laws = [law / law.sum() for law in (without, one, zero)]
+    apart = max(np.abs(np.log(p / q)).max() for p in laws for q in laws)
+    inner = OpaquePureDP(epsilon=float(apart) * (1 + 1e-12), justification="three laws")
+    p, q = ((1 - rate) * laws[0] + rate * law for law in laws[1:])
+    losses: dict[float, float] = {0.0: 1.0}
+    for _ in range(runs):
+        nxt: dict[float, float] = {}
+        for loss, mass in losses.items():
+            for a, b in zip(p, q, strict=True):
+                nxt[loss + math.log(a / b)] = nxt.get(loss + math.log(a / b), 0.0) + mass * a
+        losses = nxt
+    sampled = PoissonSampled(rate=rate, mechanism=inner)
+    header = Header(algorithm="a", unit="row", neighbouring="zero-out", trust_model="central")
+    ledger = Ledger(header)
+    ledger.append(Release(label="x", mechanism=sampled, count=runs))
+    claim = Claim(ApproxDP(epsilon=1.0, delta=delta), unit="row", neighbouring="zero-out")
+    bound = account(ledger, claim).bounds[0].guarantee
+    truth = sum(mass * max(0.0, 1.0 - math.exp(bound.epsilon - loss)) for loss, mass in losses.items())
+    assert truth <= delta * (1 + 1e-9)
