@@ -83,6 +83,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "verbs that open their targets elsewhere": ("dpaudit/app/verbs/audit.py, certify.py, gate", 63),
     "runs, replays and stand-ins elsewhere": ("dpaudit/pipeline/certify.py, audit.py, auditors/replay", 80),
     "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 48),
+    "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
