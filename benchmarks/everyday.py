@@ -220,7 +220,7 @@ def seconds() -> dict[str, float]:
 
 def written() -> dict[str, float]:
     """The ratios in docs/benchmarks.md."""
-    rows = re.findall(r"^\| (.+?) \| ([0-9.]+) \|$", PAGE.read_text().partition(HEADING)[2], re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+?) \| ([0-9.]+) \|$", PAGE.read_text().partition(HEADING)[2], re.MULTILINE)
     return {name: float(ratio) for name, ratio in rows}
 
 

@@ -40,6 +40,8 @@ class Limits:
 
 #: Seconds that a process has to end by itself.
 _GRACE: Final = 10.0
+#: And a run's process that has sent its last message, or whose holder is gone.
+_LINGER: Final = 0.2
 #: The channels to the processes of all targets that are open here.
 _OPEN: Final[set[socket.socket]] = set()
 
@@ -266,11 +268,20 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
     except (EOFError, OSError):
         pass
     finally:
-        for pid in running:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _end(running)
         _flush()
         os._exit(0)
+
+
+def _end(running: set[int]) -> None:
+    """Let runs end that have sent their last message, and end the others."""
+    ends = time.monotonic() + _LINGER
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            while not os.waitpid(pid, os.WNOHANG)[0]:
+                if time.monotonic() > ends:
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(1e-3)
 
 
 def _run(
