@@ -4,8 +4,8 @@ For each release the holder takes the twin's request as the question, and the wo
 the same noisy answer. What is published is the twin's output. So the releases that are made, their
 parameters and the output are functions of the noisy answers alone. Where the worker asks anything else, ends
 early or sends no finite value of the question's shape, the value is the question's neutral element and the
-run goes on: the data's holder is told, the public is not. What the two leave for each other in files or shared
-memory is not seen, and certificates say so.
+run goes on: the data's holder is told, the public is not. What the two leave for each other in files or
+shared memory is not seen, and certificates say so.
 """
 
 from __future__ import annotations
