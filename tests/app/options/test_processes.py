@@ -58,7 +58,7 @@ trials = 1
 
 
 @pytest.fixture
-def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_runs(few_replays: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits make few runs: what is tested here is how one of them ends, and every one is a process."""
     monkeypatch.setitem(audit.TRIALS, "replay", 1)
     monkeypatch.setattr(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
