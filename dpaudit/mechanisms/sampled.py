@@ -4,17 +4,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from dpaudit.claims.sensitivity import Norm, Sensitivity
+from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace
-from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Calibrated, Move
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
@@ -30,38 +30,31 @@ _Others: TypeAlias = RandomizedResponse | Exponential | OpaquePureDP | OpaqueApp
 Inner = Annotated[_Noise | _Others, Field(discriminator="kind")]
 
 
-class OnSample(BaseMechanism):
-    """`mechanism` on a secret sample of the units; `contribution` bounds one unit's own part of a sum."""
+class HiddenSample(BaseMechanism):
+    """A unit is in a release by chance, and who is in it stays secret.
 
-    released_by = "release_sum"
+    A unit that is added and one that is removed are two pairs.
+    """
+
     condition = "hidden-sample"
-    drawn_exactly = True
-
-    #: Whether another unit may be in the sample because a given one is not: the inner sensitivity is then
-    #: that of replacing a unit, whatever the ledger's relation.
-    swaps: ClassVar[bool] = False
-
-    mechanism: Inner
-    contribution: Positive | None = None
 
     @property
     @abstractmethod
     def most_likely(self) -> float:
-        """At most this is the probability that a unit is in the sample."""
+        """At most this is the probability that a unit is in the sample, or in an answer."""
 
-    @abstractmethod
-    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Who of so many units is in a sample: [count]."""
 
-    def require_units(self, count: int, where: str, *, known: bool) -> None:
-        """Raise `InvalidParameter` for so many units; `known`: neighbours have the same number."""
+class Around(HiddenSample):
+    """One with a mechanism inside, which gives it its noise and its sensitivity."""
+
+    mechanism: BaseMechanism
 
     @property
-    def summed(self) -> _Noise:
+    def summed(self) -> Calibrated:
         """The inner mechanism, where it adds noise to a sum; raises `InvalidParameter` where it does not."""
-        if isinstance(self.mechanism, _Noise):
+        if isinstance(self.mechanism, Calibrated):
             return self.mechanism
-        what = f"a sample for a {self.mechanism.kind} mechanism"
+        what = f"a sample for a {type(self.mechanism).model_fields['kind'].default} mechanism"
         remedy = "sample for a mechanism that adds noise to a sum, or release it by release_opaque"
         raise InvalidParameter(what, where=type(self).__name__, why="it adds no noise to sums", remedy=remedy)
 
@@ -76,11 +69,6 @@ class OnSample(BaseMechanism):
         return self.mechanism.declared_sensitivity
 
     @property
-    def norm(self) -> Norm:
-        """The norm of the inner mechanism's sensitivity."""
-        return self.summed.norm
-
-    @property
     def noise(self) -> tuple[str, float] | None:
         """The inner mechanism's."""
         return self.mechanism.noise
@@ -93,10 +81,6 @@ class OnSample(BaseMechanism):
         """The mechanism with another sensitivity."""
         return self.model_copy(update={"mechanism": self.summed.with_sensitivity(sensitivity)})
 
-    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance of the sums over all records, sampled or not."""
-        return self.mechanism.moves(one, other)
-
     @property
     def typical_noise(self) -> float:
         """The inner mechanism's."""
@@ -106,6 +90,31 @@ class OnSample(BaseMechanism):
     def grid(self) -> int | None:
         """The inner mechanism's."""
         return self.mechanism.grid
+
+
+class OnSample(Around):
+    """`mechanism` on a secret sample of the units; `contribution` bounds one unit's own part of a sum."""
+
+    released_by = "release_sum"
+    drawn_exactly = True
+
+    #: Whether another unit may be in the sample because a given one is not: the inner sensitivity is then
+    #: that of replacing a unit, whatever the ledger's relation.
+    swaps: ClassVar[bool] = False
+
+    mechanism: Inner
+    contribution: Positive | None = None
+
+    @abstractmethod
+    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Who of so many units is in a sample: [count]."""
+
+    def require_units(self, count: int, where: str, *, known: bool) -> None:
+        """Raise `InvalidParameter` for so many units; `known`: neighbours have the same number."""
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance of the sums over all records, sampled or not."""
+        return self.mechanism.moves(one, other)
 
     def inner_pairs(self) -> tuple[dominating.Inner, dominating.Inner]:
         """The pairs of a replaced unit, and of one taken out: that of `contribution`, if it is less."""
@@ -119,7 +128,8 @@ class OnSample(BaseMechanism):
     def sample(self, rows: OnGrid, randomness: Randomness) -> Array:
         """The noisy sum [...] of the sampled ones of the units' rows [n, ...]."""
         chosen = self.chosen(len(rows.integers), randomness)
-        return self.summed.sample(total(OnGrid(rows.integers[chosen], rows.exponent)), randomness)
+        summed = total(OnGrid(rows.integers[chosen], rows.exponent))
+        return self.summed.answering()(summed, randomness)
 
 
 class PoissonSampled(OnSample):
@@ -161,8 +171,9 @@ class PoissonSampled(OnSample):
 
         `without` is the sum over the other sampled units, `with_unit` the same sum with the unit in it.
         """
-        inside = math.log(self.rate) + self.summed.log_density(output, with_unit)
+        noise = cast("_Noise", self.summed)
+        inside = math.log(self.rate) + noise.log_density(output, with_unit)
         if self.rate == 1.0:
             return inside
-        outside = math.log1p(-self.rate) + self.summed.log_density(output, without)
+        outside = math.log1p(-self.rate) + noise.log_density(output, without)
         return float(np.logaddexp(outside, inside))

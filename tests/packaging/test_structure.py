@@ -52,6 +52,7 @@ NEW = {
     "targets in processes of their own": "dpaudit/processes/",
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
+    "where dpaudit was installed from": "dpaudit/app/origin.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
@@ -96,6 +97,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
+    "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 

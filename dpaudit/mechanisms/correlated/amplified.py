@@ -5,16 +5,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import BaseMechanism
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
+from dpaudit.mechanisms.sampled import Around
 from dpaudit.models import Positive
 
 
-class SampledMatrix(BaseMechanism):
+class SampledMatrix(Around):
     """`mechanism` on items that sum up sampled units, each unit with its turn every `separation` steps.
 
     Obligation: the units are split into `separation` groups that no change of one unit shifts; item t sums up
@@ -26,8 +25,6 @@ class SampledMatrix(BaseMechanism):
     Factorization", Theorem 4). A replaced unit is hidden only if its own row is bounded too: `contribution`,
     as in `PoissonSampled`. How often a unit may take part follows: `participations` is not used.
     """
-
-    condition = "hidden-sample"
 
     kind: Literal["sampled-matrix"] = "sampled-matrix"
     rate: Annotated[Positive, Field(le=1)]
@@ -50,16 +47,6 @@ class SampledMatrix(BaseMechanism):
         """The probability that a unit is in the sample of its turn."""
         return self.rate
 
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """The inner mechanism's: that of an item."""
-        return self.mechanism.sensitivity
-
-    @property
-    def noise(self) -> tuple[str, float] | None:
-        """The inner mechanism's."""
-        return self.mechanism.noise
-
     def dominating_pair(self) -> dominating.Sampled:
         """One sampled Gaussian pair for each turn."""
         inner = self.mechanism
@@ -69,16 +56,3 @@ class SampledMatrix(BaseMechanism):
         turns = -(-inner.steps // inner.separation)
         one = dominating.Gaussian(column * inner.ratio(inner.sigma))
         return dominating.Sampled(one, self.rate, own, turns)
-
-    def with_noise(self, value: float) -> Self:
-        """With other noise inside."""
-        return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
-
-    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The mechanism with another sensitivity."""
-        return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
-
-    @property
-    def typical_noise(self) -> float:
-        """The inner mechanism's."""
-        return self.mechanism.typical_noise
