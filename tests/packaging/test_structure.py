@@ -55,6 +55,7 @@ NEW = {
     "the same in certificates": "dpaudit/certificate/process.py",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -84,6 +85,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 54),
     "verbs that open their targets elsewhere": ("dpaudit/app/verbs/audit.py, certify.py, gate", 63),
     "runs, replays and stand-ins elsewhere": ("dpaudit/pipeline/certify.py, audit.py, auditors/replay", 80),
+    "sampled runs and their scores elsewhere": ("auditors/sampling, dpaudit/pipeline, options", 69),
     "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 48),
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
