@@ -52,6 +52,7 @@ NEW = {
     "targets in processes of their own": "dpaudit/processes/",
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
+    "private group-bys of data frames": "dpaudit/tables/",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
 }
 
@@ -94,6 +95,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 
