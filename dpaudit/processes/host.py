@@ -268,6 +268,7 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
     running: set[int] = set()
     #: Of processes that ended by themselves, the status that was not 0.
     ended: dict[int, int] = {}
+    gc.freeze()  # what the process had before is not looked through again, which would copy its memory
     try:
         try:
             served = prepare()
