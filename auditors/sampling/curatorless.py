@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from dpaudit.claims.claims import Claim
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
-from dpaudit.processes.hosted import Hosted
 
 #: Many independent runs at once: ``(data, generator, trials) -> outputs``, each [trials, ...].
 Rows = Callable[[Any, np.random.Generator, int], Any]
@@ -30,6 +29,7 @@ class Plain:
     rows: Rows | None = None
     claim: Claim | None = None
     fingerprint: str | None = None
+    plain: ClassVar[bool] = True  # as what stands for one that is in a process of its own
 
     @property
     def name(self) -> str:
@@ -42,8 +42,3 @@ class Plain:
         why = "noise that the curator did not draw is in no ledger: it cannot be accounted for or replayed"
         remedy = "audit it by sampling (threshold, sequential), or release through a curator"
         raise UsageError(f"{self.name!r} draws its own noise", where="run", why=why, remedy=remedy)
-
-
-def draws_its_own(algorithm: object) -> bool:
-    """Whether it is a `Plain`, here or in a process of its own."""
-    return isinstance(algorithm, Plain) or (isinstance(algorithm, Hosted) and algorithm.plain)

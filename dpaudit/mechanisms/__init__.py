@@ -32,7 +32,7 @@ from dpaudit.mechanisms.mixtures import (
     SampledRecords,
 )
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
-from dpaudit.mechanisms.sampled import HiddenSample, OnSample, PoissonSampled
+from dpaudit.mechanisms.sampled import HiddenSample, InTurns, OnSample, PoissonSampled, SampledSum
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.shuffled import Shuffled
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
@@ -99,6 +99,7 @@ __all__ = [
     "GaussianProcess",
     "GaussianSparseVector",
     "HiddenSample",
+    "InTurns",
     "Laplace",
     "LowerTriangular",
     "MatrixMechanism",
@@ -120,6 +121,7 @@ __all__ = [
     "RunningSums",
     "SampledMatrix",
     "SampledRecords",
+    "SampledSum",
     "Shuffled",
     "SmoothGaussian",
     "SparseVector",

@@ -1,16 +1,21 @@
 """Gaussian noise on what a unit adds by chance: mixtures, users with many records, random allocation."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian
-from dpaudit.mechanisms.sampled import Around, HiddenSample
+from dpaudit.mechanisms.base import Answer, Array, Move
+from dpaudit.mechanisms.sampled import HiddenSample, InTurns, SampledSum
 from dpaudit.models import Count, NonNegative, Positive
+from dpaudit.noise.randomness import Randomness
 
 _MOST_RECORDS = 1000
 
@@ -23,8 +28,12 @@ class MixtureOfGaussians(HiddenSample):
     the draw stays secret. The pair of all of them in one direction dominates in both orders (Choquette-Choo,
     Ganesh, Haque, Steinke and Thakurta 2024: mixtures of Gaussians). Under replace-one nothing is claimed.
     What the probabilities lack of 1, at most 1e-9, counts as the largest sensitivity.
+
+    No curator runs it: by what chance a unit moves a query, and how far, no value and no row shows. It is for
+    ledgers of what runs elsewhere; `poisson-sampled` and `sampled-records` are its cases that are drawn here.
     """
 
+    released_by = None
     noise_field = "sigma"
 
     kind: Literal["mixture-of-gaussians"] = "mixture-of-gaussians"
@@ -64,7 +73,7 @@ class MixtureOfGaussians(HiddenSample):
         return min(1.0, math.fsum(p for value, p in pairs if value > 0.0))
 
 
-class SampledRecords(Around):
+class SampledRecords(SampledSum):
     """`mechanism` on a sum over sampled records, of which one unit has up to `records`.
 
     Obligation: every record is drawn independently, and who was drawn stays secret; one record moves the sum
@@ -89,8 +98,32 @@ class SampledRecords(Around):
         """The probability that some record of a unit is drawn."""
         return -math.expm1(self.records * math.log1p(-self.rate)) if self.rate < 1.0 else 1.0
 
+    @property
+    def expected_share(self) -> float:
+        """The rate."""
+        return self.rate
 
-class RandomAllocation(Around):
+    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Independent coins, one for each record."""
+        return randomness.coins(count, self.rate)
+
+    def rows(self, contributions: Array, where: str) -> Array:
+        """The records [n m, ...] of units' contributions [n, m, ...], up to `records` of each."""
+        if contributions.ndim < 2 or contributions.shape[1] > self.records:
+            what = (
+                f"contributions of shape {contributions.shape} of up to {self.records} records of each unit"
+            )
+            remedy = "give [n, m, ...], a unit's records along the second axis, and zeros where it has fewer"
+            raise InvalidParameter(what, where=where, remedy=remedy)
+        return contributions.reshape(-1, *contributions.shape[2:])
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance of the sums over all records; all of a unit's move it at most `records` times."""
+        found = self.mechanism.moves(one, other)
+        return [move._replace(declared=move.declared * self.records) for move in found]
+
+
+class RandomAllocation(InTurns):
     """`steps` answers of `mechanism`, each unit in one of them by chance: balls in bins.
 
     Obligation: each unit is allocated to one of the answers, all equally likely, whatever the others', and
@@ -112,3 +145,13 @@ class RandomAllocation(Around):
     def most_likely(self) -> float:
         """The probability of an answer to have the unit."""
         return 1.0 / self.steps
+
+    @property
+    def length(self) -> int:
+        """The number of answers."""
+        return self.steps
+
+    @property
+    def turns(self) -> int:
+        """One for each answer."""
+        return self.steps

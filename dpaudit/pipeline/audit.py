@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.auditors.sampling.curatorless import draws_its_own
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
@@ -94,7 +93,7 @@ def audit(
         Exception: what `replay` or `audit_by_sampling` raises.
     """
     found = pairs_for(algorithm, pairs)
-    method = method or ("sequential" if draws_its_own(algorithm) else "replay")
+    method = method or ("sequential" if getattr(algorithm, "plain", False) else "replay")
     for name, value, known in (("method", method, METHODS), ("score", score, SCORES)):
         if not callable(value) and value not in known:
             remedy = f"give one of {', '.join(str(one) for one in known if one is not None)}"
@@ -193,7 +192,7 @@ def _curve(claim: Claim | None) -> PrivacyCurve | None:
 
 def _run_options(algorithm: object, claim: Claim | None, options: dict[str, Any]) -> dict[str, Any]:
     """What decides a run: of a claim whom it is about, not its figure, so that kept runs serve any claim."""
-    if draws_its_own(algorithm):
+    if getattr(algorithm, "plain", False):
         return {}
     unit, neighbouring, trust_model = terms(claim)
     return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, **options}

@@ -23,7 +23,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Given, Question, describe
 from dpaudit.errors import DpauditError, InvalidParameter, TargetDied
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array
+from dpaudit.mechanisms import Array, InTurns
 from dpaudit.noise.grid import OnGrid
 from dpaudit.processes.calls import Elsewhere
 from dpaudit.processes.host import Host, Started, again
@@ -272,7 +272,8 @@ class _Lockstep(_Alone):
         if self._worker is None or number not in self._open or release.grid is None:
             return value
         size = float(np.abs(value["query"]).max(initial=0.0))
-        self._sums[number] = self._sums.get(number, 0.0) + size
+        earlier = 0.0 if isinstance(release.mechanism, InTurns) else self._sums.get(number, 0.0)
+        self._sums[number] = earlier + size
         if self._sums[number] < 2.0 ** (release.grid + _REACH):
             return value
         self._part(f"its values for {_named(asked)} are too large for the noise", asked)

@@ -3,17 +3,20 @@
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
-from dpaudit.mechanisms.sampled import Around
+from dpaudit.mechanisms.sampled import InTurns
 from dpaudit.models import Positive
+from dpaudit.noise.randomness import Randomness
 
 
-class SampledMatrix(Around):
+class SampledMatrix(InTurns):
     """`mechanism` on items that sum up sampled units, each unit with its turn every `separation` steps.
 
     Obligation: the units are split into `separation` groups that no change of one unit shifts; item t sums up
@@ -46,6 +49,25 @@ class SampledMatrix(Around):
     def most_likely(self) -> float:
         """The probability that a unit is in the sample of its turn."""
         return self.rate
+
+    @property
+    def expected_share(self) -> float:
+        """The rate, among those whose turn it is."""
+        return self.rate / self.turns
+
+    @property
+    def length(self) -> int:
+        """That of the stream."""
+        return self.mechanism.steps
+
+    @property
+    def turns(self) -> int:
+        """As many as a unit's turns lie apart."""
+        return self.mechanism.separation
+
+    def takes_part(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Independent coins."""
+        return randomness.coins(count, self.rate)
 
     def dominating_pair(self) -> dominating.Sampled:
         """One sampled Gaussian pair for each turn."""
