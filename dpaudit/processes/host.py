@@ -260,6 +260,9 @@ def again(found: Mapping[str, Any]) -> Exception:
         error = rebuilt(found["own"])
         error.raised_at = found["place"]
         return error
+    if found["kind"] == "BdbQuit":  # of a debugger that has nobody to ask
+        remedy = "leave breakpoint() out, or run it in a terminal with --in-process --show-target-errors"
+        return TargetDied("a breakpoint that nobody answered", where="its process", remedy=remedy)
     return TargetRaised(found["kind"], found["text"], found["place"], found["traceback"])
 
 
