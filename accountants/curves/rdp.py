@@ -27,7 +27,7 @@ from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, prob
 from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
-from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
+from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment, whole_log_moment
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, HiddenSample
@@ -48,6 +48,7 @@ class RenyiProfile:
     pure: float
     revealed: float
     _directions: tuple[LogMoment, ...] = field(repr=False)
+    _composition: Composition = field(repr=False)
     method: str = "rdp"
     rigour: Rigour = "float-pessimistic"
 
@@ -61,16 +62,13 @@ class RenyiProfile:
             what = f"{composition.distinct} distinct mechanisms"
             remedy = "use the accountant of privacy losses, which compresses them"
             raise CannotBound(what, where="composition", remedy=remedy)
-        sampled = any(isinstance(mechanism, HiddenSample) for mechanism in composition.others())
-        directions = [
-            _total(composition, mixture_first=way) for way in ((True, False) if sampled else (True,))
-        ]
+        directions = _totals(composition, log_moment)
         try:
             pure = composition.total(pure_epsilon)
         except CannotBound:
             pure = math.inf
         revealed = -math.expm1(-composition.total(failure_cost)) * (1.0 + ROUNDING)
-        return cls(pure, revealed, tuple(directions))
+        return cls(pure, revealed, directions, composition)
 
     def divergence(self, alpha: float) -> float:
         """The Renyi divergence of order alpha > 1, in nats, rounded up.
@@ -79,11 +77,9 @@ class RenyiProfile:
         every double.
         """
         t = above_one("alpha", alpha) - 1.0
-        if self.revealed > 0.0:
-            what = "a release that may reveal everything has no finite Renyi divergence"
-            raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
         # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
-        divergence = self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING)
+        order = math.nextafter(t, math.inf)
+        divergence = max(whole(order) for whole in self._whole) / t * (1.0 + ROUNDING)
         found = min(self.pure, math.nextafter(divergence, math.inf))
         if not math.isfinite(found):
             what = f"no finite Renyi divergence of order {alpha}"
@@ -139,16 +135,31 @@ class RenyiProfile:
             found = min(found, conversions.response_delta(self.pure, epsilon))
         return min(1.0, math.nextafter(found + self.revealed, 2.0) if self.revealed > 0.0 else found)
 
+    @functools.cached_property
+    def _whole(self) -> tuple[LogMoment, ...]:
+        """The log moments of all outputs, of which none reveals everything."""
+        return _totals(self._composition, whole_log_moment)
+
     def _log_moment(self, t: float) -> float:
         return max(direction(t) for direction in self._directions)
 
 
-def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
+def _totals(composition: Composition, moment_of: Callable[..., LogMoment]) -> tuple[LogMoment, ...]:
+    """The total of all mechanisms' moments, for each order of the pairs."""
+    sampled = any(isinstance(mechanism, HiddenSample) for mechanism in composition.others())
+    return tuple(
+        _total(composition, moment_of, mixture_first=way) for way in ((True, False) if sampled else (True,))
+    )
+
+
+def _total(
+    composition: Composition, moment_of: Callable[..., LogMoment], *, mixture_first: bool
+) -> LogMoment:
     relation = composition.sampling_relation
 
     @functools.cache  # plain ones are looked up one by one only where their columns have NaN
     def moment(mechanism: AnyMechanism) -> LogMoment:
-        return log_moment(mechanism, relation, mixture_first=mixture_first)
+        return moment_of(mechanism, relation, mixture_first=mixture_first)
 
     def total(t: float) -> float:
         plain = (functools.partial(moments, t) for moments in (gaussian_log_moment, laplace_log_moment))

@@ -14,6 +14,7 @@ from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced
 from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
 from dpaudit.accountants.pairs.mixtures import mixture_term
+from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
@@ -109,6 +110,7 @@ def losses(
             try:
                 return [(PureTerm(pure_epsilon(mechanism)), 1)]
             except CannotBound:
+                log_moment(mechanism, neighbouring, mixture_first=True)  # says why divergences are no help
                 raise _no_pair(mechanism) from None
         case dominating.ZCDP(rho=cost) | dominating.DiscreteGaussian(rho=cost):
             if cost == 0:
