@@ -56,6 +56,7 @@ from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, s
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
+from dpaudit.tables.table import Table, made
 
 __all__ = ["Curator", "Filter", "UserCurator"]
 
@@ -518,6 +519,20 @@ class Curator(Admission):
             return np.array(sampler(value.copy(), randomness.generator), dtype=np.float64)
 
         return self._answer(self.line(label, mechanism, **stated), query, drawn, query)
+
+    def table(self, frame: Any, *, unit: str, hash_key: str = "") -> Table:
+        """A data frame whose sums are released by groups, each unit's part in them bounded.
+
+        Args:
+            frame: of pandas, Polars, PyArrow, DuckDB, Dask, PySpark or Ibis, or a function that returns one.
+            unit: the column that says whose row it is; the ledger must be about the same unit.
+            hash_key: public; another one keeps other rows of the units that have too many.
+
+        Raises:
+            InvalidParameter: no data frame, or no such column of text or whole numbers.
+            ClaimMismatch: the ledger's unit is another one, or its trust is not central.
+        """
+        return made(self, frame, unit, hash_key)
 
     def public(self, name: str) -> np.random.Generator:
         """The public random stream of that name, for exploration, splits, initial weights; never for noise.

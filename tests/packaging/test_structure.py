@@ -54,7 +54,9 @@ NEW = {
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
+    "private group-bys of data frames": "dpaudit/tables/",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -84,6 +86,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 54),
     "verbs that open their targets elsewhere": ("dpaudit/app/verbs/audit.py, certify.py, gate", 63),
     "runs, replays and stand-ins elsewhere": ("dpaudit/pipeline/certify.py, audit.py, auditors/replay", 80),
+    "sampled runs and their scores elsewhere": ("auditors/sampling, dpaudit/pipeline, options", 69),
     "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 48),
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
@@ -100,6 +103,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
     "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
+    "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 
