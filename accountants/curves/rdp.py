@@ -30,7 +30,7 @@ from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment, whole_log_moment
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism, HiddenSample
+from dpaudit.mechanisms import AnyMechanism, HiddenSample, dominating
 
 MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
 _EXTREME = 300.0  # of log t, either way
@@ -110,7 +110,7 @@ class RenyiProfile:
             finite = math.isfinite(divergence)
             return conversions.renyi_epsilon(t, divergence, 0.0, target) if finite else math.inf
 
-        found = max(0.0, _least(at))
+        found = max(0.0, self._least(at))
         if math.isfinite(self.pure):
             found = min(found, conversions.response_epsilon(self.pure, left))
         if not math.isfinite(found):
@@ -130,10 +130,16 @@ class RenyiProfile:
             bound = sum(terms) + ROUNDING * sum(map(abs, terms))
             return bound if math.isfinite(bound) else math.inf
 
-        found = math.nextafter(math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING), 2.0)
+        found = math.nextafter(math.exp(min(0.0, self._least(at))) * (1.0 + ROUNDING), 2.0)
         if math.isfinite(self.pure):
             found = min(found, conversions.response_delta(self.pure, epsilon))
         return min(1.0, math.nextafter(found + self.revealed, 2.0) if self.revealed > 0.0 else found)
+
+    def _least(self, function: Callable[[float], float]) -> float:
+        """The least value found, of several minima where a moment is the smaller of two bounds."""
+        pairs = (mechanism.dominating_pair() for mechanism in self._composition.others())
+        several = any(isinstance(pair, dominating.SparseGaussian) for pair in pairs)
+        return min(_least(function, start) for start in ((0.0, 2.0, 4.0, 6.0) if several else (0.0,)))
 
     @functools.cached_property
     def _whole(self) -> tuple[LogMoment, ...]:
@@ -171,7 +177,7 @@ def _total(
     return total
 
 
-def _least(function: Callable[[float], float]) -> float:
+def _least(function: Callable[[float], float], start: float) -> float:
     """The least value found of a function of log t with one minimum; infinite values lie to its right."""
 
     def rising(log_t: float) -> float:
@@ -179,13 +185,13 @@ def _least(function: Callable[[float], float]) -> float:
         value = function(float(log_t))
         return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
 
-    least = rising(minimum(rising, *_bracket(function), absolute=2e-6))
+    least = rising(minimum(rising, *_bracket(function, start), absolute=2e-6))
     return least if least < _WALL else math.inf
 
 
-def _bracket(function: Callable[[float], float]) -> tuple[float, float]:
-    """Walk downhill from t = e in steps that double, until the function rises again or t is extreme."""
-    low, here, high = 0.0, 1.0, 2.0
+def _bracket(function: Callable[[float], float], start: float) -> tuple[float, float]:
+    """Walk downhill from t = e^(1 + start) in steps that double, until it rises again or t is extreme."""
+    low, here, high = start, start + 1.0, start + 2.0
     at_low, at_here, at_high = function(low), function(here), function(high)
     step = 1.0
     while (at_low < at_here or not math.isfinite(at_here)) and low > -_EXTREME:

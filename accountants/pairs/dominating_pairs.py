@@ -138,9 +138,12 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     return isinstance(mechanism.dominating_pair(), known)
 
 
-def loss_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:
-    """The dominating pairs of all mechanisms, each with how often it runs; errors as `losses` has them."""
-    return [(term, times * count) for one, count in runs for term, times in losses(one, neighbouring)]
+def loss_terms(
+    runs: Runs, neighbouring: Neighbouring, *, mixture_first: bool | None = None
+) -> list[tuple[Term, int]]:
+    """The dominating pairs of all mechanisms, each with how often it runs; orders, errors as in `losses`."""
+    found = ((losses(one, neighbouring, mixture_first=mixture_first), count) for one, count in runs)
+    return [(term, times * count) for terms, count in found for term, times in terms]
 
 
 def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:
