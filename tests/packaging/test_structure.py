@@ -98,6 +98,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "sums by turns and over sampled records": ("dpaudit/mechanisms/sampled.py, dpaudit/curator, ...", 144),
+    "divergences of what a table leaves open": ("accountants/pairs/moments.py, curves/rdp.py, ...", 117),
+    "calibrated comparisons and mixtures": ("accountants/calibration, bridges, curves/rdp.py", 119),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
