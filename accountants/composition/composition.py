@@ -266,9 +266,9 @@ class Composition:
             place = None if partition is None else (partition.split, partition.part)
             change = Fraction(self._running(mechanism_of(key))) * count
             self._sums[place] = self._sums.get(place, Fraction(0)) + change
-        group = self._common
         if count < 0:
             self._settle(fully=True)  # it may be the one to take out
+        group = self._common
         if partition is not None:
             group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
             if partition.by == "values":

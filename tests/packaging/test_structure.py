@@ -53,6 +53,9 @@ NEW = {
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "lines read in blocks": "dpaudit/ledger/blocks.py",
+    "releases in columns": "dpaudit/ledger/columns.py",
+    "a million mechanisms in columns": "accountants/composition/plain_columns.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -95,6 +98,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
+    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 103),
 }
 
 WALK = """
