@@ -62,7 +62,7 @@ class LedgerStream(LedgerFacts):
         self._hash = digest
         self._releases = self._one_by_one()
         self._blocks = self._in_blocks()
-        self._reading: Iterator[object] = self._releases
+        self._reading: Iterator[object] = self._blocks
 
     def __enter__(self) -> Self:
         return self
@@ -73,11 +73,14 @@ class LedgerStream(LedgerFacts):
         self._lines.close()
 
     def __iter__(self) -> Iterator[Release | PlainRelease]:
+        self._reading = self._releases
         return self._releases
 
     def blocks(self) -> Iterator[Release | PlainRelease | PlainReleases]:
-        """The releases in order, plain ones that stand together in columns; instead of iterating."""
-        self._reading = self._blocks
+        """The releases in order, plain ones that stand together in columns; instead of iterating.
+
+        What has been read is then known to the end of a block.
+        """
         return self._blocks
 
     def read_to_the_end(self) -> None:

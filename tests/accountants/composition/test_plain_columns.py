@@ -27,9 +27,9 @@ BASES = st.sampled_from(["proved", "declared"])
 NOISE = st.builds(lambda s, b: Gaussian(sigma=s, sensitivity=L2(1.0, b)), SCALES, BASES) | st.builds(
     lambda s, b: Laplace(scale=s, sensitivity=L1(0.1, b)), SCALES, BASES
 )
-PARTS = st.none() | st.builds(
-    Partition, part=st.sampled_from("ab"), by=st.sampled_from(["position", "values"])
-)
+WAYS = st.sampled_from(["position", "values"])
+PARTS = st.none() | st.builds(Partition, part=st.sampled_from("ab"), by=WAYS)
+CLAIMS = st.none() | st.builds(lambda epsilon: PureDP(epsilon=epsilon), st.sampled_from([0.01, 3.0]))
 
 
 def plain(release: Release) -> PlainRelease:
