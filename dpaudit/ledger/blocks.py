@@ -6,7 +6,6 @@ read in smaller blocks, and at last one by one, which finds the line at fault.
 
 import functools
 import hashlib
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -20,6 +19,7 @@ from dpaudit.ledger.lines import LINE, NUMBER, TAIL, TEXT, grid_of, plain_of
 from dpaudit.ledger.numbers import canonical
 
 MOST_LINES: Final = 8192
+MOST_BYTES: Final = 1 << 23  # of lines that wait; lines of other mechanisms may be long
 FEWEST_LINES: Final = 32  # fewer take longer in columns than one by one
 
 #: A line in pieces: all before its label, the label, all up to its scale, the scale, the rest, and its hash.
@@ -47,7 +47,10 @@ def in_blocks(
     waiting: list[tuple[int, bytes]] = []
     size = MOST_LINES
     while True:
-        waiting += itertools.islice(lines, max(0, size - len(waiting)))
+        room = MOST_BYTES - sum(len(line) for _, line in waiting)
+        while len(waiting) < size and room > 0 and (another := next(lines, None)) is not None:
+            waiting.append(another)
+            room -= len(another[1])
         if not waiting:
             return
         block = waiting[:size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,19 @@ def test_a_check_that_blocks_lack_is_seen(path: Path, fault: str, monkeypatch: p
     monkeypatch.setattr(dpaudit.ledger.blocks, fault, innocent[fault])
     with pytest.raises(AssertionError):
         both_agree(path)
+
+
+def test_few_long_lines_wait_at_a_time() -> None:
+    made = []
+
+    def lines() -> Iterator[tuple[int, bytes]]:
+        for i in range(40):
+            made.append(i)
+            yield i, b"x" * (1 << 21)
+
+    for read, block in enumerate(in_blocks(lines(), lambda block: tuple(map(len, block)))):
+        assert len(made) <= 4 * (read + 1)
+        assert len(block) == 4
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 5))
