@@ -57,6 +57,11 @@ NEW = {
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "private group-bys of data frames": "dpaudit/tables/",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "lines read in blocks": "dpaudit/ledger/blocks.py",
+    "releases in columns": "dpaudit/ledger/columns.py",
+    "a million mechanisms in columns": "accountants/composition/plain_columns.py",
+    "a folder of ledgers, on one machine or many": "dpaudit/pipeline/many.py",
+    "the same on the command line": "dpaudit/app/verbs/folder.py",
     "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
 
@@ -109,6 +114,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
     "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
+    "folders of ledgers as an argument": ("dpaudit/app/verbs/verify.py", 21),
+    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 108),
 }
 
 WALK = """
