@@ -16,6 +16,7 @@ from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import about_run, name_of, terms
 from dpaudit.errors import UsageError
 from dpaudit.processes.host import NO_LIMITS, Limits
+from dpaudit.processes.hosting import conditions_of
 
 if TYPE_CHECKING:
     from dpaudit.auditors.sampling.one_run import Canaries
@@ -121,7 +122,7 @@ def audit(
     plan = SamplingPlan(number, seed, **sampling)
     options = _run_options(algorithm, claim, run_options)
     judged |= {"method": method, "score": score, "curve": _curve(claim), "run_options": options}
-    return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
+    return _besides(algorithm, audit_by_sampling(algorithm, found, plan, progress=progress, **judged))
 
 
 @checked("one_run")
@@ -149,7 +150,8 @@ def one_run(
     claim = about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
     options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
     judged: Any = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
-    return audit_in_one_run(algorithm, canaries, guesses=guesses, seed=seed, run_options=options, **judged)
+    judged |= {"guesses": guesses, "seed": seed, "run_options": options}
+    return _besides(algorithm, audit_in_one_run(algorithm, canaries, **judged))
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
@@ -173,6 +175,11 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         remedy = f"{meant}give a Pair, the tuple (data, neighbour), or several pairs"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
+
+
+def _besides(algorithm: object, found: Audit) -> Audit:
+    """With what the algorithm says of itself that no audit checks."""
+    return found.model_copy(update={"not_checked": (*found.not_checked, *conditions_of(algorithm))})
 
 
 def _curve(claim: Claim | None) -> PrivacyCurve | None:

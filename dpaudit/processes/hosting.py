@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.process import IN_PROCESS, Process
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -83,12 +84,19 @@ def served(
         "name": name_of(algorithm),
         "claim": None if claim is None else claim.to_json(),
         "parameters": dict(getattr(algorithm, "parameters", {})),
+        "not checked": [condition.to_json() for condition in conditions_of(algorithm)],
         "users": {name: getattr(each, "n_users", None) for name, each in held.items()},
         "pairs": told,
         "stand-in": source,
         "stand-in for users": users is not None,
     }
     return Served(algorithm, held, about)
+
+
+def conditions_of(algorithm: object) -> tuple[Condition, ...]:
+    """What an algorithm says of itself that audits of it leave unchecked."""
+    stated = getattr(algorithm, "not_checked", ())
+    return tuple(each for each in stated if isinstance(each, Condition)) if isinstance(stated, tuple) else ()
 
 
 def _same(pair: Pair) -> bool:
@@ -108,7 +116,9 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
 
     claim = None if about["claim"] is None else Claim(**about["claim"])
     twin = None if about["stand-in"] is None else _STAND_IN
-    algorithm = Hosted(host, about["name"], claim, about["parameters"], twin=twin, with_utility=utility)
+    stated: dict[str, Any] = {"not_checked": tuple(Condition(**each) for each in about["not checked"])}
+    stated |= {"twin": twin, "with_utility": utility}
+    algorithm = Hosted(host, about["name"], claim, about["parameters"], **stated)
     pairs = [
         Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
         for pair in about["pairs"]

@@ -53,6 +53,7 @@ NEW = {
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "other libraries' noise through a curator": "auditors/libraries/",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -94,6 +95,9 @@ GROWN: dict[str, tuple[str, int]] = {
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
+    "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 13),
+    "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 

@@ -18,6 +18,7 @@ from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.target_text import target_errors_option
+from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES
 from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.curator.running import name_of
@@ -37,6 +38,8 @@ Examples:
   dpaudit audit mine.py:algorithm --pair mine.py:neighbours --epsilon 1 \\
       --method sequential --trials 100000 --workers 2 --resume audit.sqlite
   dpaudit audit mine.py:mechanism --plain --pair mine.py:pair --epsilon 1
+  dpaudit audit theirs.py:fit --library diffprivlib --pair theirs.py:pair \\
+      --epsilon 1
 
 Where --epsilon is left out, --delta says where the bound on epsilon is stated.
 Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove one.
@@ -55,6 +58,12 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     bool,
     "TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
     "an OpenDP measurement are detected automatically.",
+)
+@option(
+    "--library",
+    [*LIBRARIES, *COMPILED],
+    "TARGET is written for this library and called with the data alone: (data) -> output. The library's "
+    "noise is drawn by the curator, so that replay sees every query.",
 )
 @targets.parameter_option
 @claim_options
@@ -80,6 +89,7 @@ def audit(
     method: str | None,
     pair_reference: str | None,
     plain: bool,
+    library: str | None,
     parameters: dict[str, Any],
     stated: StatedClaim,
     users: int | None,
@@ -105,7 +115,8 @@ def audit(
         remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
         raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
     _require_no_pair(method, pair_reference)
-    chosen = _opened(ctx, target, method, pair_reference, parameters, where, plain=plain)
+    how: dict[str, Any] = {"pair": pair_reference, "parameters": parameters, "library": library}
+    chosen = _opened(ctx, target, method, where, plain=plain, **how)
     method = method or ("sequential" if chosen.plain else "replay")
     settings.require_used(method)
     _require_no_exact_ratio(settings, chosen)
@@ -137,22 +148,14 @@ def audit(
 
 
 def _opened(
-    ctx: click.Context,
-    target: str,
-    method: str | None,
-    pair: str | None,
-    parameters: dict[str, Any],
-    where: Processes,
-    *,
-    plain: bool,
+    ctx: click.Context, target: str, method: str | None, where: Processes, *, plain: bool, **how: Any
 ) -> Opened:
     """The target, in a process of its own where it is replayed."""
     sampled = plain or method not in {None, "replay"}
     here = replace(where, in_process=True) if sampled else where
-    about: dict[str, Any] = {"parameters": parameters, "pair": pair, "plain": plain, "needs_data": False}
-    chosen = ctx.with_resource(open_target(target, processes=here, **about))
+    chosen = ctx.with_resource(open_target(target, processes=here, plain=plain, needs_data=False, **how))
     if chosen.plain and not sampled and here.in_process is None:
-        return _opened(ctx, target, "sequential", pair, parameters, where, plain=plain)
+        return _opened(ctx, target, "sequential", where, plain=plain, **how)
     return chosen
 
 
