@@ -52,6 +52,7 @@ NEW = {
     "targets in processes of their own": "dpaudit/processes/",
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
+    "where dpaudit was installed from": "dpaudit/app/origin.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "other libraries' noise through a curator": "auditors/libraries/",
 }
@@ -98,6 +99,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
     "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 13),
     "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),
+    "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 
