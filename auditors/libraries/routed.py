@@ -18,6 +18,7 @@ from dpaudit.errors import UsageError
 #: Each library whose noise can be routed, and the module whose `ADAPTER` does it.
 LIBRARIES: Final = {
     "diffprivlib": "dpaudit.auditors.libraries.diffprivlib_noise",
+    "opacus": "dpaudit.auditors.libraries.opacus_noise",
 }
 #: Libraries whose noise is drawn where no Python code reaches it, and in what.
 COMPILED: Final = {
