@@ -19,6 +19,7 @@ from dpaudit.errors import UsageError
 LIBRARIES: Final = {
     "diffprivlib": "dpaudit.auditors.libraries.diffprivlib_noise",
     "opacus": "dpaudit.auditors.libraries.opacus_noise",
+    "smartnoise": "dpaudit.auditors.libraries.smartnoise_noise",
 }
 #: Libraries whose noise is drawn where no Python code reaches it, and in what.
 COMPILED: Final = {
