@@ -1,8 +1,9 @@
 """SmartNoise SQL: every number that its private reader releases is the curator's answer.
 
 `Laplace.release` and `Gaussian.release` of its noise layer hand each number to OpenDP. They ask the curator
-instead, with their scale, and with the sensitivity that the scale was made for: how far one row that is added,
-removed or replaced moves a sum, times the number of rows of one person. `approx_bounds` asks it for every count of its histogram.
+instead, with their scale, and with the sensitivity that the scale was made for: how far a row that is added,
+removed or replaced moves a sum, times the number of rows of one person. `approx_bounds` asks it for every
+count of its histogram.
 
 Refused is what replay would misjudge: rows that the database samples for each person, whose sample nobody
 else can repeat; and groups that are left out below a threshold, since which groups there are looks like a
