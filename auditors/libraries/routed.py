@@ -20,6 +20,7 @@ LIBRARIES: Final = {
     "diffprivlib": "dpaudit.auditors.libraries.diffprivlib_noise",
     "opacus": "dpaudit.auditors.libraries.opacus_noise",
     "smartnoise": "dpaudit.auditors.libraries.smartnoise_noise",
+    "pipelinedp": "dpaudit.auditors.libraries.pipelinedp_noise",
 }
 #: Libraries whose noise is drawn where no Python code reaches it, and in what.
 COMPILED: Final = {
