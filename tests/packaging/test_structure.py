@@ -62,6 +62,7 @@ NEW = {
     "a million mechanisms in columns": "accountants/composition/plain_columns.py",
     "a folder of ledgers, on one machine or many": "dpaudit/pipeline/many.py",
     "the same on the command line": "dpaudit/app/verbs/folder.py",
+    "other libraries' noise through a curator": "auditors/libraries/",
     "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
 
@@ -108,6 +109,9 @@ GROWN: dict[str, tuple[str, int]] = {
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
+    "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 13),
+    "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),
     "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
     "streams that clip what they add up": ("dpaudit/curator/streams.py, curator.py", 37),
     "trainers in the catalogue": ("algorithms/catalogue.py", 3),
