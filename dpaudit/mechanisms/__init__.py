@@ -34,6 +34,7 @@ from dpaudit.mechanisms.mixtures import (
 )
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
+from dpaudit.mechanisms.selecting.keys import KeySelection
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.shuffled import Shuffled
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
@@ -63,6 +64,7 @@ AnyMechanism: TypeAlias = (
     | SparseVector
     | GaussianSparseVector
     | PrivateSelection
+    | KeySelection
     | Shuffled
     | SmoothGaussian
     | PoissonSampled
@@ -103,6 +105,7 @@ __all__ = [
     "GaussianNoise",
     "GaussianProcess",
     "GaussianSparseVector",
+    "KeySelection",
     "Laplace",
     "LowerTriangular",
     "MatrixMechanism",
