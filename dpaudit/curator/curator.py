@@ -25,6 +25,7 @@ from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Tra
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.curator.thresholds import Comparisons
 from dpaudit.curator.tuning import BestOf, best_of
+from dpaudit.curator.turns import SampledStream
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
@@ -35,12 +36,15 @@ from dpaudit.mechanisms import (
     Exponential,
     GaussianProcess,
     GaussianSparseVector,
+    InTurns,
     KeySelection,
     MatrixMechanism,
-    OnSample,
     OpaqueMechanism,
     PrivateSelection,
+    RandomAllocation,
     ReportNoisyMax,
+    SampledMatrix,
+    SampledSum,
     Shuffled,
     SmoothGaussian,
     SparseVector,
@@ -61,7 +65,7 @@ __all__ = ["Curator", "Filter", "UserCurator"]
 
 #: What is released by which method: the mechanisms' names, and what others call the same.
 _MEANT: dict[str, str] = {
-    **{kind.replace("-", "_"): model.released_by for kind, model in KINDS.items()},
+    **{kind.replace("-", "_"): model.released_by or "release_sum" for kind, model in KINDS.items()},
     **dict.fromkeys(("choose", "choice", "noisy_max", "permute_and_flip", "argmax"), "select"),
     **dict.fromkeys(("add_noise", "noise", "sample", "answer", "query"), "release"),
     **dict.fromkeys(("sum", "mean", "average", "clipped_sum"), "release_sum"),
@@ -134,9 +138,8 @@ class Curator(Admission):
         """
         where = f"release {label!r}"
         if not isinstance(mechanism, ValueMechanism):
-            method = getattr(mechanism, "released_by", "release_opaque")
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value"
-            remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
+            remedy = f"{_instead(mechanism)}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
         release = self.line(label, mechanism, count, partition=partition, claimed=claimed)
         exactly: Array | OnGrid
@@ -176,7 +179,8 @@ class Curator(Admission):
             bound: the norm to which a row is scaled down, in the mechanism's norm.
             mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
                 one on a sample draws it itself, and one whose samples have a bounded size is held to the
-                sensitivity of replacing a unit; for integer noise rows are rounded towards 0.
+                sensitivity of replacing a unit; for integer noise rows are rounded towards 0. With
+                `SampledRecords` the rows are a unit's records, along a second axis: [n, m, ...].
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
@@ -197,15 +201,18 @@ class Curator(Admission):
         bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
+        given = doubles(contributions, f"release {label!r}")
+        if isinstance(clipped, SampledSum):
+            given = clipped.rows(given, f"release {label!r}")
         rows = clip_rows(
-            doubles(contributions, f"release {label!r}"),
+            given,
             bound,
             norm,
             max(exponent, 0) if integers else exponent,
             nonnegative=nonnegative,
         )
         summed = total(rows)
-        if isinstance(clipped, OnSample):
+        if isinstance(clipped, SampledSum):
             sampled = clipped
             known = self.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
             sampled.require_units(len(rows.integers), f"release {label!r}", known=known)
@@ -215,7 +222,7 @@ class Curator(Admission):
                 query,
                 sampled.answering(),
                 rows,
-                exact=sampled.most_likely * query,
+                exact=sampled.expected_share * query,
             )
         return self.release(summed, clipped, label=label, **stated)
 
@@ -435,6 +442,35 @@ class Curator(Admission):
             raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
         return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
 
+    def sampled_stream(
+        self,
+        mechanism: SampledMatrix | RandomAllocation,
+        label: str,
+        *,
+        bound: float,
+        shape: tuple[int, ...] = (),
+        **stated: Unpack[Stated],
+    ) -> SampledStream:
+        """Open sums of units' rows, clipped to a bound, step by step, each over those whose turn it is.
+
+        Args:
+            mechanism: as in `release_sum`; it draws whose turn is when, and who takes part.
+            label: as in `release`.
+            bound: the norm to which a row is scaled down.
+            shape: of a row.
+            **stated: partition and claimed, as in `release`.
+
+        Raises:
+            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
+            InvalidParameter: the bound is not positive, or the mechanism draws no turns.
+        """
+        clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
+        if not isinstance(clipped, InTurns):
+            what = f"a {clipped.kind} mechanism for a sampled stream"
+            remedy = f"{_instead(clipped)}, or give a SampledMatrix or a RandomAllocation"
+            raise InvalidParameter(what, where=f"release {label!r}", why="it draws no turns", remedy=remedy)
+        return SampledStream(self, self.line(label, clipped, **stated), clipped, bound, shape)
+
     def function(
         self,
         mechanism: GaussianProcess,
@@ -503,6 +539,11 @@ class Curator(Admission):
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
         """
+        if not getattr(mechanism, "drawn_by_caller", False) or mechanism.released_by is None:
+            what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism with your own sampler"
+            why = "the certificate would name no justification for what the sampler draws"
+            remedy = f"{_instead(mechanism)}, or state a guarantee with its justification, as OpaqueZCDP"
+            raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         query = as_query(value, label)
 
         def drawn(value: Array, randomness: Randomness) -> Array:
@@ -618,6 +659,15 @@ class UserCurator(Curator):
         if self._schedule.take(release):
             self._everyone.charge(release, where)
         return next(self._numbers)
+
+
+def _instead(mechanism: object) -> str:
+    """How a mechanism is released, or what a curator can run in its place."""
+    method = getattr(mechanism, "released_by", "release_opaque")
+    if method is None:
+        why = "by what chance a unit moves a query no value shows"
+        return f"account for it in a ledger of what runs elsewhere ({why}), or sample by release_sum"
+    return f"release through curator.{method}"
 
 
 def _grid(mechanism: AnyMechanism) -> int:
