@@ -37,6 +37,7 @@ from dpaudit.mechanisms import (
     GaussianProcess,
     GaussianSparseVector,
     InTurns,
+    KeySelection,
     MatrixMechanism,
     OpaqueMechanism,
     PrivateSelection,
@@ -51,6 +52,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.mechanisms.selecting.keys import Keys, decoded, encode, require_counted
 from dpaudit.mechanisms.selecting.shuffled import counted
 from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
@@ -363,6 +365,35 @@ class Curator(Admission):
 
         draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
         return best_of(self, self.line(label, mechanism, **stated), draws, public)
+
+    def release_keys(
+        self, keys: Keys, units: ArrayLike, mechanism: KeySelection, *, label: str, **stated: Unpack[Stated]
+    ) -> list[tuple[Any, ...]]:
+        """Release those of a table's keys that enough units have; `Table.select_keys` bounds and counts them.
+
+        Args:
+            keys: all keys that the data have: tuples of text, whole numbers, or yes and no.
+            units: [n], how many units have each; private.
+            mechanism: how they are chosen.
+            label: as in `release`.
+            **stated: partition and claimed, as in `release`.
+
+        Returns:
+            The keys that are kept, in order of their texts.
+
+        Raises:
+            InvalidParameter: keys of other types, or other numbers than one for each.
+        """
+        counted_of = as_query(units, label)
+        require_counted(keys, counted_of)
+        # In an order that follows from the keys, and not from the rows.
+        order = sorted(range(len(keys)), key=lambda i: tuple(map(str, keys[i])))
+        keys, given = [keys[i] for i in order], counted_of[order]
+        encoded, exact = encode(keys), encode([key for key, n in zip(keys, given, strict=True) if n])
+        release = self.line(label, mechanism, **stated)
+        # How many keys there are is private too: the question itself is the same for all data.
+        question = np.zeros(())
+        return decoded(self._answer(release, question, mechanism.answering(), given, encoded, exact=exact))
 
     def release_shuffled(
         self, answers: ArrayLike, mechanism: Shuffled, *, label: str, **stated: Unpack[Stated]

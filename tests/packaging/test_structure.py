@@ -112,6 +112,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
     "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 13),
     "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),
+    "selected keys by their names": ("dpaudit/mechanisms/__init__.py and __init__.py", 4),
+    "tables through the curator": ("dpaudit/curator/curator.py", 46),
     "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
     "streams that clip what they add up": ("dpaudit/curator/streams.py, curator.py", 37),
     "trainers in the catalogue": ("algorithms/catalogue.py", 3),
