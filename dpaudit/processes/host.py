@@ -296,6 +296,7 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
     #: The processes of runs by their numbers; of those that ended by themselves, the status that was not 0.
     running: dict[int, int] = {}
     ended: dict[int, int] = {}
+    gc.freeze()  # what the process had before is not looked through again, which would copy its memory
     runs = 0
     try:
         try:

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.claims import Claim
 from dpaudit.curator.admission import Admission
@@ -59,6 +60,7 @@ class Hosted(Elsewhere):
         plain: whether it draws its own noise, so that it can be sampled and nothing else.
         twin: the name of the public stand-in data; None where there is no twin.
         around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
+        not_checked: what audits of it leave unchecked besides, as it says of itself.
         findings: how the worker differed from its twin, for the data's holder alone.
         measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
     """
@@ -70,6 +72,7 @@ class Hosted(Elsewhere):
     twin: str | None = None
     around: Mapping[str, Any] | None = None
     with_utility: bool = False
+    not_checked: tuple[Condition, ...] = ()
     plain: bool = False
     drawn: Any = None
     findings: list[Finding] = field(default_factory=list)
