@@ -324,8 +324,7 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
                 pid = _fork()
                 if pid == 0:
                     control.close()
-                    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, channel)
-                    _run(served, rest[0], ledger, made, limits)
+                    _run(served, rest[0], ledger, channel, limits)
                 os.close(channel)
                 running[runs] = pid
             else:
@@ -401,10 +400,11 @@ def _end(running: Iterable[int]) -> None:
 
 
 def _run(
-    served: Served, order: dict[str, Any], ledger: Counted | None, channel: socket.socket, limits: Limits
+    served: Served, order: dict[str, Any], ledger: Counted | None, descriptor: int, limits: Limits
 ) -> None:
     """One run in a process of its own; never returns."""
     status = 1
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptor)
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
