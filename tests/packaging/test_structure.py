@@ -120,7 +120,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
     "folders of ledgers as an argument": ("dpaudit/app/verbs/verify.py", 21),
-    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 108),
+    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 114),
 }
 
 WALK = """
