@@ -48,8 +48,8 @@ def torture(session: nox.Session) -> None:
 
 @nox.session
 def interoperability(session: nox.Session) -> None:
-    """What is read from libraries that are too large for every change: Opacus, and with it torch."""
-    session.install("-e", ".[opacus,test]")
+    """What is read from libraries, or routed, that are too large for every change."""
+    session.install("-e", ".[opacus,pipelinedp,smartnoise,test]")
     session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
 
 

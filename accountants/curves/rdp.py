@@ -130,10 +130,10 @@ class RenyiProfile:
             bound = sum(terms) + ROUNDING * sum(map(abs, terms))
             return bound if math.isfinite(bound) else math.inf
 
-        found = math.nextafter(math.exp(min(0.0, self._least(at))) * (1.0 + ROUNDING), 2.0)
+        found = math.nextafter(math.exp(min(0.0, self._least(at))) * (1.0 + ROUNDING), math.inf)
         if math.isfinite(self.pure):
             found = min(found, conversions.response_delta(self.pure, epsilon))
-        return min(1.0, math.nextafter(found + self.revealed, 2.0) if self.revealed > 0.0 else found)
+        return min(1.0, math.nextafter(found + self.revealed, math.inf) if self.revealed > 0.0 else found)
 
     def _least(self, function: Callable[[float], float]) -> float:
         """The least value found, of several minima where a moment is the smaller of two bounds."""

@@ -53,9 +53,16 @@ NEW = {
     "targets in processes of their own": "dpaudit/processes/",
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
+    "training": "algorithms/training/",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "private group-bys of data frames": "dpaudit/tables/",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "lines read in blocks": "dpaudit/ledger/blocks.py",
+    "releases in columns": "dpaudit/ledger/columns.py",
+    "a million mechanisms in columns": "accountants/composition/plain_columns.py",
+    "a folder of ledgers, on one machine or many": "dpaudit/pipeline/many.py",
+    "the same on the command line": "dpaudit/app/verbs/folder.py",
+    "other libraries' noise through a curator": "auditors/libraries/",
     "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
 
@@ -102,10 +109,19 @@ GROWN: dict[str, tuple[str, int]] = {
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
+    "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 13),
+    "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),
+    "selected keys by their names": ("dpaudit/mechanisms/__init__.py and __init__.py", 4),
+    "tables through the curator": ("dpaudit/curator/curator.py", 46),
     "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
+    "streams that clip what they add up": ("dpaudit/curator/streams.py, curator.py", 37),
+    "trainers in the catalogue": ("algorithms/catalogue.py", 3),
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
     "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
+    "folders of ledgers as an argument": ("dpaudit/app/verbs/verify.py", 21),
+    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 108),
 }
 
 WALK = """
