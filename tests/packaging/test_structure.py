@@ -118,7 +118,6 @@ GROWN: dict[str, tuple[str, int]] = {
     "streams that clip what they add up": ("dpaudit/curator/streams.py, curator.py", 37),
     "trainers in the catalogue": ("algorithms/catalogue.py", 3),
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
-    "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
     "folders of ledgers as an argument": ("dpaudit/app/verbs/verify.py", 21),
     "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 108),
