@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
     from dpaudit.mechanisms import GaussianSparseVector as GaussianSparseVector
+    from dpaudit.mechanisms import KeySelection as KeySelection
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
@@ -126,7 +127,7 @@ _NAMES = {
     "ledger.releases": "Partition Release",
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
-        "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
+        "Gaussian GaussianProcess GaussianSparseVector KeySelection Laplace LowerTriangular MatrixMechanism "
         "MixtureOfGaussians NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled "
         "PrivateSelection RandomAllocation RandomizedResponse ReportNoisyMax SampledMatrix SampledRecords "
         "Shuffled SmoothGaussian SparseVector SymmetricGaussian Tabulated Toeplitz TreeAggregation "

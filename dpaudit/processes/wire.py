@@ -26,10 +26,12 @@ from dpaudit.curator.views import UserViews
 from dpaudit.errors import IntegrityError
 from dpaudit.noise.grid import OnGrid
 
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
 MOST_BYTES: Final = 2**40
 _PART: Final = 2**20
+_AHEAD: Final = 2**16
 #: The kinds of numpy types that are sent: booleans, numbers, dates, strings.
 _KINDS: Final = frozenset("biufcmMSU")
 _DEPTH: Final = 100
@@ -75,7 +77,7 @@ class Portrait:
 def frame(value: Any, place: str = "value") -> bytes:
     """One frame; raises `NotPlain`, which names the `place` of what cannot be sent."""
     arrays: list[bytes] = []
-    header = json.dumps(_written(value, arrays, place, 0), separators=(",", ":")).encode()
+    header = _JSON.encode(_written(value, arrays, place, 0)).encode()
     return b"".join([_LENGTH.pack(sum(map(len, arrays)), len(header)), header, *arrays])
 
 
@@ -85,13 +87,50 @@ def send(channel: socket.socket, value: Any) -> None:
 
 
 def receive(channel: socket.socket) -> Any:
-    """The next frame; raises `EOFError` where the other end is gone, and `BrokenFrame`."""
-    size, header = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
+    """The next frame; raises `EOFError` where the other end is gone, and `BrokenFrame`.
+
+    Nothing is read beyond it: file descriptors may come next.
+    """
+    lengths = _exactly(channel, _LENGTH.size)
+    return _value(lengths + _exactly(channel, _whole(lengths) - _LENGTH.size))
+
+
+class Incoming:
+    """Frames of a channel that nothing else comes through, most of them read in one call."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._ahead = b""
+
+    def receive(self) -> Any:
+        """As `receive`."""
+        data, self._ahead = self._ahead, b""
+        while len(data) < _LENGTH.size:
+            more = self._channel.recv(_AHEAD)
+            if not more:
+                raise EOFError
+            data += more
+        whole = _whole(data)
+        if len(data) < whole:
+            return _value(b"".join((data, _exactly(self._channel, whole - len(data)))))
+        self._ahead = data[whole:]
+        return _value(data)
+
+
+def _whole(data: bytes | bytearray) -> int:
+    """The length of a frame that begins so."""
+    size, header = _LENGTH.unpack_from(data)
     if size > MOST_BYTES:
         raise BrokenFrame(f"a frame of {size} bytes", where="a process's channel")
-    text, body = _exactly(channel, header), memoryview(_exactly(channel, size))
+    return int(_LENGTH.size + header + size)
+
+
+def _value(data: bytes | bytearray) -> Any:
+    size, header = _LENGTH.unpack_from(data)
+    begins = _LENGTH.size + header
     try:
-        return _read(json.loads(text), body, [0])
+        text = data[_LENGTH.size : begins].decode()
+        return _read(json.loads(text), memoryview(data)[begins : begins + size], [0])
     except _UNREADABLE as error:
         raise BrokenFrame(f"a frame that cannot be read: {error}", where="a process's channel") from None
 

@@ -57,6 +57,10 @@ RECORDS: list[dict[str, Any]] = [
         )
     ),
     *(
+        {"kind": "key-selection", "method": method, "epsilon": 1.0, "delta": 1e-6, "changes": 2}
+        for method in ("optimal", "laplace", "gaussian")
+    ),
+    *(
         {"kind": "shuffled", "local": local, "users": 1000}
         for local in (
             {"kind": "randomized-response", "epsilon": 1.0, "categories": 3},

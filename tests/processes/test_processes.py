@@ -385,7 +385,7 @@ def test_hosts_end_in_any_order_and_while_they_start() -> None:
     def garbles() -> Any:
         import json
 
-        json.dumps = lambda *_, **__: "{}"  # type: ignore[assignment]
+        json.JSONEncoder.encode = lambda *_, **__: "{}"  # type: ignore[method-assign]
         return Served(sums, {}, {})
 
     with pytest.raises(TargetDied):
