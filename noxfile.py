@@ -48,8 +48,8 @@ def torture(session: nox.Session) -> None:
 
 @nox.session
 def interoperability(session: nox.Session) -> None:
-    """What is read from libraries that are too large for every change: Opacus, and with it torch."""
-    session.install("-e", ".[opacus,test]")
+    """What needs libraries too large for every change: Opacus, and with it torch; Polars, DuckDB and Ibis."""
+    session.install("-e", ".[engines,opacus,test]")
     session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
 
 

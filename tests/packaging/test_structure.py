@@ -55,6 +55,7 @@ NEW = {
     "the same in certificates": "dpaudit/certificate/process.py",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "private group-bys of data frames": "dpaudit/tables/",
+    "data of several kinds for --data": "dpaudit/app/options/data_files.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
@@ -104,7 +105,6 @@ GROWN: dict[str, tuple[str, int]] = {
     "tables through the curator": ("dpaudit/curator/curator.py", 46),
     "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
-    "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 
