@@ -56,6 +56,7 @@ NEW = {
     "training": "algorithms/training/",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "private group-bys of data frames": "dpaudit/tables/",
+    "data of several kinds for --data": "dpaudit/app/options/data_files.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "lines read in blocks": "dpaudit/ledger/blocks.py",
     "releases in columns": "dpaudit/ledger/columns.py",
