@@ -42,6 +42,9 @@ from dpaudit.mechanisms import (
     ReportNoisyMax,
 )
 
+#: Mechanisms that clamp a value to their domain before they add noise.
+_CLAMPING: Final = ("LaplaceBoundedDomain", "Snapping")
+
 #: How a mechanism that is known by its class answers: (mechanism, value, curator, label) -> output.
 Answers = Callable[[Any, Any, Curator, str], Any]
 
@@ -118,6 +121,8 @@ def _opaque(draw: Callable[[Any, Any], Any]) -> Answers:
         # Text is released as its place in the domain.
         domain = sorted({each for pair in getattr(mechanism, "utility_list", ()) for each in pair[:2]})
         number = domain.index(value) if domain else value
+        if type(mechanism).__name__ in _CLAMPING:
+            number = min(max(value, mechanism.lower), mechanism.upper)
 
         def sampled(_: Any, generator: np.random.Generator) -> Any:
             own, mechanism._rng = mechanism._rng, np.random.RandomState(generator.integers(2**32))  # noqa: SLF001

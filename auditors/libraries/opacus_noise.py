@@ -98,7 +98,7 @@ class _Routing:
         gradients, others = self.asked[: len(parts)], self.asked[len(parts) :]
         if len({std for std, _ in gradients}) != 1 or len(others) != counted:
             raise refused("an optimizer of Opacus that is not known", "it adds noise in another way")
-        sums = [reference.detach().double().numpy() for _, reference in gradients]
+        sums = [reference.detach().double().cpu().numpy() for _, reference in gradients]
         norm = float(optimizer.max_grad_norm)
         rounding = SINGLE if any(each.dtype != torch.float64 for each in parts) else 0.0
         label = f"the sum of clipped gradients of {len(parts)} parameters"
@@ -107,10 +107,10 @@ class _Routing:
         for part, of in zip(
             parts, np.split(noisy, np.cumsum([each.size for each in sums])[:-1]), strict=True
         ):
-            part.grad = torch.from_numpy(of.copy()).to(part.dtype).view_as(part)
+            part.grad = torch.from_numpy(of.copy()).to(part.device, part.dtype).view_as(part)
         for std, reference in others:
-            number = self.answer(std, reference.detach().double().numpy(), UNCLIPPED, "unclipped_num")
-            optimizer.unclipped_num = torch.from_numpy(number.copy()).to(reference.dtype)
+            number = self.answer(std, reference.detach().double().cpu().numpy(), UNCLIPPED, "unclipped_num")
+            optimizer.unclipped_num = torch.from_numpy(number.copy()).to(reference.device, reference.dtype)
 
 
 @contextmanager

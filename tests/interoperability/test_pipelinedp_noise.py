@@ -33,12 +33,9 @@ def aggregated(rows: Any, metrics: list[str], noise: str = "LAPLACE", most: int 
     import pipeline_dp as dp
 
     budget = dp.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=1e-6)
-    engine = dp.DPEngine(budget, dp.LocalBackend())
+    engine, median = dp.DPEngine(budget, dp.LocalBackend()), dp.Metrics.PERCENTILE(50)
     wanted = dp.AggregateParams(
-        metrics=[
-            getattr(dp.Metrics, each)(50) if each == "PERCENTILE" else getattr(dp.Metrics, each)
-            for each in metrics
-        ],
+        metrics=[median if each == "MEDIAN" else getattr(dp.Metrics, each) for each in metrics],
         noise_kind=getattr(dp.NoiseKind, noise),
         max_partitions_contributed=min(most, 2),
         max_contributions_per_partition=most,
