@@ -190,9 +190,15 @@ class Composition:
                 self.add(release)
 
     def _settle(self, *, fully: bool = False) -> None:
-        """Count plain mechanisms one by one where they are few, or `fully`: where each is to be looked at."""
-        if self._plain and (fully or self._splits or len(self._plain) < FEW):
+        """Keep every plain mechanism in columns; none where they are few, or `fully`, to be looked at."""
+        if not self._plain:
+            return
+        loose = [(key, count) for key, count in self._common.items() if isinstance(key, PlainNoise)]
+        if fully or self._splits or len(self._plain) + len(loose) < FEW or not self._plain.add_counts(loose):
             self._common, self._plain = _with(self._common, self._plain), PlainCounts()
+        else:
+            for key, _ in loose:
+                del self._common[key]
 
     def remove(self, release: Release) -> None:
         """Remove a release that was added."""

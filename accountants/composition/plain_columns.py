@@ -1,7 +1,7 @@
 """A multiset of plain noise in columns: a million different mechanisms take tens of megabytes."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from dpaudit.accountants.closed_forms.columns import Cost, times_up
 from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.claims.sensitivity import Basis
-from dpaudit.ledger.columnar import Kind, PlainNoise
+from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease
 from dpaudit.ledger.columns import PlainReleases
 
 #: Fewer different mechanisms are counted one by one.
-FEW: Final = 1 << 15
+FEW: Final = 64
+_FEWEST_ROWS: Final = 1 << 15  # that are merged before all have come
 _MOST_RUNS: Final = 2**53  # together, so that every count is a double
 
 
@@ -55,9 +56,17 @@ class PlainCounts:
                 rows = Columns(own.sensitivity[chosen], own.scale[chosen], runs_of)
                 self._waiting.setdefault((kind, basis), []).append(rows)
         self._number += len(block)
-        if self._number > max(FEW, sum(len(rows.runs) for rows in self._merged.values())):
+        if self._number > max(_FEWEST_ROWS, sum(len(rows.runs) for rows in self._merged.values())):
             self._merge()
         return True
+
+    def add_counts(self, counts: Sequence[tuple[PlainNoise, int]]) -> bool:
+        """As `add`, of mechanisms and how often each runs."""
+        if not counts:
+            return True
+        if any(count > _MOST_RUNS for _, count in counts):
+            return False
+        return self.add(PlainReleases.of([PlainRelease("", noise, count) for noise, count in counts]))
 
     def __len__(self) -> int:
         """How many different mechanisms there are."""

@@ -7,17 +7,20 @@ fork of it in turn, so that no memo, module state or patched library goes from o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Self
 
 from dpaudit.errors import TargetDied, TargetRaised
@@ -43,8 +46,12 @@ class Limits:
 _GRACE: Final = 10.0
 #: And a run's process that has sent its last message, or whose holder is gone.
 _LINGER: Final = 0.2
+#: The exit status of a process that found its channel closed, though the holder was there.
+_CLOSED: Final = 240
 #: Releases that a target's process is told of.
 _MOST_TOLD: Final = 100
+_ROUNDS: Final = 10
+_SET_CHILD_SUBREAPER: Final = 36
 #: The channels to the processes of all targets that are open here.
 _OPEN: Final[set[socket.socket]] = set()
 
@@ -92,6 +99,7 @@ class Host:
         if self._pid == 0:
             for control in (self._control, *_OPEN):  # those of other targets are none of this one's
                 control.close()
+            _adopt()
             _serve(prepare, other, limits)
         other.close()
         _OPEN.add(self._control)
@@ -248,6 +256,9 @@ class Started:
 
 def died(what: str, status: int) -> TargetDied:
     """How a process ended, in words."""
+    if status == _CLOSED:
+        remedy = "close only what the algorithm opened: os.closerange closes dpaudit's files too"
+        return TargetDied(f"{what} closed the channel to dpaudit", where="its process", remedy=remedy)
     if status < 0:
         with contextlib.suppress(ValueError):
             return TargetDied(f"{what} was killed by {signal.Signals(-status).name}", where="its process")
@@ -313,8 +324,7 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
                 pid = _fork()
                 if pid == 0:
                     control.close()
-                    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, channel)
-                    _run(served, rest[0], ledger, made, limits)
+                    _run(served, rest[0], ledger, channel, limits)
                 os.close(channel)
                 running[runs] = pid
             else:
@@ -330,8 +340,42 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
         pass
     finally:
         _end(running.values())
+        _end_helpers()
         _flush()
-        os._exit(0)
+        os._exit(0 if _is_open(control) else _CLOSED)
+
+
+def _is_open(channel: socket.socket) -> bool:
+    """Whether a channel's descriptor is still a socket."""
+    try:
+        return stat.S_ISSOCK(os.fstat(channel.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def _adopt() -> None:
+    """Become the parent of whatever the target's processes start and leave behind, where the kernel can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_helpers() -> None:
+    """Ask what the target's processes have left behind to end, such as a manager of multiprocessing.
+
+    Nothing is killed: those that clean up after others end by themselves when this process does.
+    """
+    for _ in range(_ROUNDS):  # what the children leave behind are children then
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+        children = [int(pid) for pid in " ".join(lists).split()]
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(_LINGER / _ROUNDS)
 
 
 def _reap(running: dict[int, int], ended: dict[int, int]) -> None:
@@ -356,10 +400,11 @@ def _end(running: Iterable[int]) -> None:
 
 
 def _run(
-    served: Served, order: dict[str, Any], ledger: Counted | None, channel: socket.socket, limits: Limits
+    served: Served, order: dict[str, Any], ledger: Counted | None, descriptor: int, limits: Limits
 ) -> None:
     """One run in a process of its own; never returns."""
     status = 1
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptor)
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -372,7 +417,7 @@ def _run(
         else:
             assert ledger is not None  # noqa: S101  (its header came before the first run)
             run_target(served.algorithm, served.data[order["data"]], order, ledger, channel)
-        status = 0
+        status = 0 if _is_open(channel) else _CLOSED
     finally:
         _flush()
         os._exit(status)

@@ -60,6 +60,7 @@ def served(
     *,
     own_pairs: bool = False,
     kept: Mapping[str, Any] = MappingProxyType({}),
+    empty: Any = None,
 ) -> Served:
     """A target as its own process holds it.
 
@@ -67,7 +68,7 @@ def served(
     `data` say that they have, else for None; without one, a twin gets the first pair's neighbour. ``stand_in
     = None`` says that no public data will do. `own_pairs` is whether the pairs are the algorithm's own, a
     function of public parameters alone, and `kept` are the author's other functions. What a certificate may
-    repeat is told in plain values.
+    repeat is told in plain values. `empty` is the data's own table without its rows, where they are one.
     """
     held = {_DATA: data}
     told = []
@@ -85,6 +86,9 @@ def served(
         users = getattr(data, "n_users", None) if public else None
         held[_STAND_IN] = stand_in(users)
         source = "made by the algorithm's stand_in"
+    elif stand_in is not None and empty is not None:
+        held[_STAND_IN] = empty
+        source = "an empty table with the columns of the data"
     elif stand_in is not None and pairs:
         held[_STAND_IN] = pairs[0].neighbour
         source = (
@@ -150,6 +154,7 @@ def hosting(
     pairs: Sequence[Pair],
     *,
     own_pairs: bool = False,
+    empty: Any = None,
     utility: bool = False,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     trust_model: TrustModel = TrustModel.CENTRAL,
@@ -173,7 +178,7 @@ def hosting(
     elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
-        about: Any = {"own_pairs": own_pairs, "kept": kept}
+        about: Any = {"own_pairs": own_pairs, "kept": kept, "empty": empty}
         with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
             target = target_in(host, utility=utility)
             if own:

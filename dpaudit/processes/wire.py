@@ -26,6 +26,7 @@ from dpaudit.curator.views import UserViews
 from dpaudit.errors import IntegrityError
 from dpaudit.noise.grid import OnGrid
 
+_JSON_TYPES: Final = frozenset({bool, str, type(None)})
 _JSON: Final = json.JSONEncoder(separators=(",", ":"))
 _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
@@ -149,18 +150,21 @@ def _exactly(channel: socket.socket, size: int) -> bytearray:
 
 def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
     """The value as JSON; what JSON has no type for is a list that begins with a letter."""
-    if value is None or type(value) is bool or type(value) is str:
+    if _is_json(value):
         return value
     if type(value) is int:
-        return value if abs(value) < 2**53 else ["i", str(value)]
+        return ["i", str(value)]
     if type(value) is float:
-        return value if math.isfinite(value) else ["f", value.hex()]
+        return ["f", value.hex()]
     if depth > _DEPTH:
         raise NotPlain(f"{place} contains itself, or is nested too deeply")
 
     def inner(values: Sequence[Any], names: Sequence[Any] = ()) -> list[Any]:
         each = names or range(len(values))
-        return [_written(v, arrays, f"{place}[{n!r}]", depth + 1) for v, n in zip(values, each, strict=True)]
+        return [
+            v if _is_json(v) else _written(v, arrays, f"{place}[{n!r}]", depth + 1)
+            for v, n in zip(values, each, strict=True)
+        ]
 
     if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in _KINDS:
         return _array("s" if isinstance(value, np.generic) else "a", np.asarray(value), arrays)
@@ -188,6 +192,14 @@ def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
     if type(value) is complex:
         return ["c", value.real.hex(), value.imag.hex()]
     return _written(portrait(value, place), arrays, place, depth + 1)
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is written as JSON has it."""
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    return kind in _JSON_TYPES or (kind is int and -(2**53) < value < 2**53)
 
 
 def _array(letter: str, value: np.ndarray[Any, Any], arrays: list[bytes]) -> list[Any]:
@@ -261,7 +273,7 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
     letter, *rest = value
 
     def inner(values: list[Any]) -> list[Any]:
-        return [_read(each, body, at) for each in values]
+        return [_read(each, body, at) if type(each) in (list, dict) else each for each in values]
 
     match letter:
         case "i":

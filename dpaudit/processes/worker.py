@@ -31,6 +31,7 @@ from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array
 from dpaudit.processes.wire import Incoming, NotPlain, frame, send
+from dpaudit.tables.sources import at_hand
 
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
 
@@ -171,7 +172,7 @@ def _outcome(
     if around is not None:
         module, _, name = around["made by"].rpartition(".")
         algorithm = getattr(importlib.import_module(module), name)(algorithm, **around["options"])
-    output = algorithm(data, curator)
+    output = algorithm(at_hand(data), curator)
     curator.end()
     notes = getattr(algorithm, "drawn") if around is not None else None  # noqa: B009  (a wrapper has it)
     figures: dict[str, float] = {}

@@ -129,6 +129,8 @@ def _places(holder: ast.AST, function: str, statement: ast.stmt) -> Iterator[_Pl
             own, around = function, statement
             if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr):
                 continue
+            if isinstance(node, ast.keyword) and node.arg == "strict":
+                continue  # of zip: what cannot be is noticed where it is
             if isinstance(node, ast.stmt):
                 around = node
                 if isinstance(node, ast.ClassDef | ast.FunctionDef):

@@ -56,6 +56,7 @@ NEW = {
     "training": "algorithms/training/",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "private group-bys of data frames": "dpaudit/tables/",
+    "data of several kinds for --data": "dpaudit/app/options/data_files.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "lines read in blocks": "dpaudit/ledger/blocks.py",
     "releases in columns": "dpaudit/ledger/columns.py",
@@ -120,7 +121,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
     "folders of ledgers as an argument": ("dpaudit/app/verbs/verify.py", 21),
-    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 108),
+    "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 114),
 }
 
 WALK = """

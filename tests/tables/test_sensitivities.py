@@ -170,7 +170,7 @@ def test_none_does_for_many_tables(relation: Neighbouring, rows: Any, groups: An
     reached = {name: max(each[name] for each in found) for name in found[0]}
     # The bounds are no looser than they must be: counts and distinct units reach them.
     counts = [each for name, each in reached.items() if name.startswith("count ")]
-    assert set(counts) == ({1} if rows else set())
+    assert max(counts, default=1) == 1
 
 
 class Counted:

@@ -92,7 +92,8 @@ def test_the_privacy_losses_expectations(
 def test_truncated_batches(relation: NeighboringRelation, most: float) -> None:
     """Three runs on 4 records and two on 3, half of them drawn and two kept.
 
-    Where units are added or removed, dp-accounting takes the numbers of records as known; here they are not.
+    Where units are added or removed, dp-accounting takes the numbers of records as known; here they are not,
+    and the bound is lower all the same.
     """
     found = composition(relation, TIMES(CUT(4, 0.5, 2, 1.0), 3), TIMES(CUT(3, 0.5, 2, 1.0), 2))
     assert pld_profile(found).epsilon(1e-6) <= most

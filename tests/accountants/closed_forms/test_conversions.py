@@ -168,6 +168,15 @@ def test_what_underflows_is_still_rounded_upwards() -> None:
             assert truth <= mpf(pure_to_gdp(epsilon)) <= truth * (1 + mpf(1e-12)) + mpf(1e-323)
 
 
+@pytest.mark.parametrize("epsilon", [1.7215, 1.722, 1.7225, 1.723, 1.7235])
+def test_a_delta_among_the_least_doubles_is_rounded_upwards(epsilon: float) -> None:
+    def exact_log_delta(t: mpf) -> mpf:
+        return t * (mpf(1e-3) * (1 + t) - mpf(epsilon)) - mp.log(t) + (1 + t) * mp.log(t / (1 + t))
+
+    truth = mp.exp(least(exact_log_delta, 90))
+    assert truth <= mpf(zcdp_delta(1e-3, epsilon)) <= truth + 2 * mpf(5e-324)
+
+
 def test_a_quantile_that_is_a_little_off_is_polished(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault is planted: a quantile of the normal law that is wrong by a millionth."""
     known = [pure_to_gdp(epsilon) for epsilon in (1.0, 3.0, 40.0, 300.0)]

@@ -57,12 +57,13 @@ def releases(
 def columns_however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dpaudit.accountants.composition.composition, "FEW", 0)
     monkeypatch.setattr(dpaudit.accountants.composition.composition, "_MANY", 0)
-    monkeypatch.setattr(dpaudit.accountants.composition.plain_columns, "FEW", 3)
+    monkeypatch.setattr(dpaudit.accountants.composition.plain_columns, "_FEWEST_ROWS", 3)
 
 
 def composed(blocks: Sequence[Sequence[PlainRelease]], *, together: bool, units: int = 1) -> Composition:
     composition = Composition(Neighbouring.REPLACE_ONE, units)
     composition.add(Release(label="other", mechanism=RandomizedResponse(epsilon=0.5)))
+    composition.add(Release(label="alone", mechanism=Laplace(scale=3.0, sensitivity=L1(0.1))))
     for block in blocks:
         for one in [PlainReleases.of(block)] if together else block:
             composition.add(one)
