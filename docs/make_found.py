@@ -57,8 +57,8 @@ package. These name more than 13 single faults; which of them the paper counts i
 | Opacus | the divisor follows from the private number of records (issue 571) | refuted: `engine` |
 | Opacus | NaN survives clipping | refuted: `public_numbers` with `missing_value` |
 | SmartNoise SQL | the odometer's formula lacks a logarithm (issue 621) | not an audit's matter: it states too large a budget |
-| SmartNoise Synth | the covariance is computed from data that were not clipped (issue 622) | not run: its noise is numpy's, drawn by itself, and the package needs more than its own library |
-| SmartNoise Synth | NaN survives preprocessing | not run, as above |
+| SmartNoise Synth | the covariance is computed from data that were not clipped (issue 622) | not run: smartnoise-synth 1.0.8 computes it from the clipped data |
+| SmartNoise Synth | NaN survives preprocessing | not run: no adapter |
 | Private-PGM (mbi) | JAM: the sensitivity of the scores is 4, not 2 (issue 65) | not run: no adapter |
 | dpmm | the domain is read from the data (issue 18); sensitivity; NaN | not run: no adapter |
 | Synthcity | the number of records is used as if it were public; PrivBayes without noise where K is the number of features; NaN | not run: no adapter |
