@@ -55,7 +55,6 @@ NEW = {
     "the same in certificates": "dpaudit/certificate/process.py",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
     "private group-bys of data frames": "dpaudit/tables/",
-    "data of several kinds for --data": "dpaudit/app/options/data_files.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
@@ -102,7 +101,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
     "tables and keys by their names": ("dpaudit/mechanisms/__init__.py and __init__.py", 8),
-    "tables that bring their own pairs": ("auditors, dpaudit/processes, pipeline, curator, app", 60),
+    "tables that bring their own pairs": ("auditors, dpaudit/processes, pipeline, curator, app", 50),
+    "data of several kinds for --data": ("dpaudit/app/options/data_files.py", 186),
     "tables through the curator": ("dpaudit/curator/curator.py", 46),
     "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
     "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
