@@ -10,7 +10,7 @@ import difflib
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -432,15 +432,25 @@ class Curator(Admission):
         mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
+        *,
+        bound: float | None = None,
         **stated: Unpack[Stated],
     ) -> Stream:
-        """Open a stream of items of one shape, whose prefix sums come out noisy."""
+        """Open a stream of items of one shape, whose prefix sums come out noisy.
+
+        With `bound` each item is given as the contributions that it is the sum of, and each of these is
+        clipped to that norm: the sensitivity of an item is then ``clipped``, as in `release_sum`. In how many
+        items a unit takes part, and how far apart, remains the caller's to keep.
+        """
         given: object = mechanism  # callers without a type checker may pass anything
         if not isinstance(given, StreamMechanism):
             what = f"a {getattr(given, 'kind', type(given).__name__)} mechanism for a stream"
             remedy = "give a TreeAggregation or a MatrixMechanism"
             raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
-        return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
+        if bound is not None:
+            clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
+            mechanism = cast("TreeAggregation | MatrixMechanism", clipped)
+        return Stream(self, self.line(label, mechanism, **stated), mechanism, shape, bound)
 
     def sampled_stream(
         self,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.process import IN_PROCESS, Process
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -97,6 +98,7 @@ def served(
         "name": name_of(algorithm),
         "claim": None if claim is None else claim.to_json(),
         "parameters": dict(getattr(algorithm, "parameters", {})),
+        "not checked": [condition.to_json() for condition in conditions_of(algorithm)],
         "users": {name: getattr(each, "n_users", None) for name, each in held.items()},
         "pairs": told,
         "stand-in": source,
@@ -104,6 +106,12 @@ def served(
         "kept": list(kept),
     }
     return Served(algorithm, held, about, kept)
+
+
+def conditions_of(algorithm: object) -> tuple[Condition, ...]:
+    """What an algorithm says of itself that audits of it leave unchecked."""
+    stated = getattr(algorithm, "not_checked", ())
+    return tuple(each for each in stated if isinstance(each, Condition)) if isinstance(stated, tuple) else ()
 
 
 def _same(pair: Pair) -> bool:
@@ -124,6 +132,7 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
     claim = None if about["claim"] is None else Claim(**about["claim"])
     how: dict[str, Any] = {"twin": None if about["stand-in"] is None else _STAND_IN, "with_utility": utility}
     how["plain"] = about.get("plain", False)
+    how["not_checked"] = tuple(Condition(**each) for each in about["not checked"])
     algorithm = Hosted(host, about["name"], claim, about["parameters"], **how)
     pairs = [
         Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])

@@ -104,6 +104,7 @@ def open_target(
     parameters: Mapping[str, Any],
     pair: str | None = None,
     plain: bool = False,
+    library: str | None = None,
     needs_data: bool = True,
     processes: Processes = DEFAULT,
     tell: Callable[[Any], Mapping[str, Any]] = lambda _: {},
@@ -119,9 +120,8 @@ def open_target(
     """
 
     def make() -> tuple[targets.Target, Any, Sequence[Pair], Any]:
-        chosen = targets.load_target(
-            reference, data_file=data_file, parameters=parameters, plain=plain, claimed=claimed
-        )
+        about: dict[str, Any] = {"parameters": parameters, "plain": plain, "library": library}
+        chosen = targets.load_target(reference, data_file=data_file, claimed=claimed, **about)
         given = None if pair is None else targets.load_pair(pair)
         data = targets.data_for(chosen, given) if needs_data else chosen.data
         pairs, empty = targets.pairs_of(chosen, given), None

@@ -14,6 +14,7 @@ from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.app.options.data_files import read_data, require_file
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.app.options.option import option
+from dpaudit.auditors.libraries.routed import Routed
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -36,18 +37,22 @@ def load_target(
     data_file: str | None,
     parameters: Mapping[str, Any],
     plain: bool = False,
+    library: str | None = None,
     claimed: Callable[[Claim | None], Claim | None] = lambda own: own,
 ) -> Target:
     """A built-in algorithm with its data, or one of the user's own.
 
     `claimed` gives the claim that is judged, from its own: a table has its unit as a column. With `plain` it
     is called as ``(data, generator)`` and draws its own noise; a `Plain` and an OpenDP
-    measurement are detected. Raises `UsageError`, and `DataError` where the data file cannot be used.
+    measurement are detected. With a `library` it is called with the data alone, as `Routed`.
+
+    Raises `UsageError`, and `DataError` where the data file cannot be used.
     """
     if reference in CATALOGUE:
-        if plain:
-            why = "built-in algorithms release through a curator"
-            raise UsageError(f"--plain for {reference}", where="--plain", why=why, remedy="leave it out")
+        for word, given in (("--plain", plain), ("--library", library is not None)):
+            if given:
+                why = "built-in algorithms release through a curator"
+                raise UsageError(f"{word} for {reference}", where=word, why=why, remedy="leave it out")
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
@@ -74,6 +79,12 @@ def load_target(
         why = "an algorithm is called with data and a curator"
         remedy = "name a function or an instance that is callable as (data, curator)"
         raise UsageError(f"{reference} is {what}, not an algorithm", where="TARGET", why=why, remedy=remedy)
+    if library is not None:
+        if isinstance(algorithm, Plain) or plain:
+            why = "a target draws its noise by itself, or a curator draws it in the library's place"
+            remedy = "leave out one of them"
+            raise UsageError("--library of a plain target", where="--library", why=why, remedy=remedy)
+        algorithm = Routed(algorithm, library)
     if plain and not isinstance(algorithm, Plain):
         algorithm = Plain(algorithm, claim=getattr(algorithm, "claim", None))
     with foreign_code(reference, "asking for its claim"):
