@@ -39,7 +39,7 @@ from typing import Any
 
 import coverage
 import pytest
-from mutants import Mutant, mutants
+from mutants import Mutant, mutants, mutated
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".mutation"
@@ -61,7 +61,6 @@ FILES = {
     ),
     "dpaudit/auditors/statistics/clopper_pearson.py": ("auditors/statistics/test_clopper_pearson.py",),
     "dpaudit/auditors/statistics/two_proportions.py": ("auditors/statistics/test_two_proportions.py",),
-    "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms",),
 }
 #: Fixtures of tests that look at other processes, in which nothing is exchanged.
 ELSEWHERE = {"python", "own_processes"}
@@ -131,7 +130,7 @@ class Target:
 
     def exchange(self, mutant: Mutant) -> None:
         """Put a mutant in the file's place, in this process."""
-        tree = ast.fix_missing_locations(mutant.tree)
+        tree = mutated(self.source, mutant)
         if not mutant.function:
             self._constant(next(node for node in tree.body if node.lineno == mutant.lines[0]))
             return
