@@ -59,8 +59,8 @@ def mutation(session: nox.Session) -> None:
 
 @nox.session
 def interoperability(session: nox.Session) -> None:
-    """What is read from libraries that are too large for every change: Opacus, and with it torch."""
-    session.install("-e", ".[opacus,test]")
+    """What needs libraries too large for every change, other people's and engines for tables."""
+    session.install("-e", ".[engines,opacus,pipelinedp,smartnoise,test]")
     session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
 
 

@@ -58,6 +58,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "releases": [{"mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}, "count": 1}],
         "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
     },
+    "key-selection": {"method": "optimal", "epsilon": 1.0, "delta": 1e-6, "changes": 1},
     "shuffled": {
         "local": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
         "users": 10000,
@@ -200,7 +201,9 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
     norms = getattr(mechanism, "norms", ())
     if norms:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
-    if mechanism.released_by == "release_opaque":
+    if mechanism.released_by is None:
+        yield "- Drawn by: nobody here; it is for ledgers of what runs elsewhere\n"
+    elif mechanism.released_by == "release_opaque":
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
     elif mechanism.drawn_exactly:
         yield "- Drawn by: an [exact sampler](noise.md), from fair bits; in seeded runs by numpy\n"

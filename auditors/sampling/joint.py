@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpaudit.auditors.sampling.elsewhere import sides_of
 from dpaudit.auditors.sampling.scores import Score
-from dpaudit.auditors.sampling.trial import Auditable, Side
+from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import TrustModel, View
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import ScoreShape, UsageError
+from dpaudit.processes.host import Host
 
 
 def spares_own_view(claim: Claim | None) -> bool:
@@ -37,7 +39,13 @@ class AllButOwn:
 
 
 def all_but_own(
-    algorithm: Auditable, pair: Pair, score: Score, *, seed: int, options: Mapping[str, Any]
+    algorithm: Auditable,
+    pair: Pair,
+    score: Score,
+    *,
+    seed: int,
+    options: Mapping[str, Any],
+    host: Host | None = None,
 ) -> AllButOwn:
     """The score for a pair, whose numbers of users are those of the first trials.
 
@@ -47,15 +55,15 @@ def all_but_own(
         what, where = "the pair does not name the changed user", f"pair {pair.description!r}"
         why = "under joint trust the changed user's own view is not compared"
         raise UsageError(what, where=where, why=why, remedy="return Pair(data, neighbour, unit=POSITION)")
-
-    def users(output: Any) -> int:
-        return len(_views(output).views)
-
     sides = (
-        Side(algorithm, data, side, seed, users, options=options)
+        sides_of(host)(algorithm, data, side, seed, _users, options=options)
         for side, data in enumerate((pair.data, pair.neighbour))
     )
     return AllButOwn(score, pair.unit, int(max(side.chunk(0, 1)[0] for side in sides)))
+
+
+def _users(output: Any) -> int:
+    return len(_views(output).views)
 
 
 def _views(output: Any) -> UserViews:

@@ -23,6 +23,7 @@ from dpaudit.curator.noise import LiveNoise
 from dpaudit.curator.running import name_of, run
 from dpaudit.errors import DpauditError, InvalidParameter, ScoreShape, TrialFailed
 from dpaudit.mechanisms import Array
+from dpaudit.processes.hosted import Hosted
 
 #: Any callable ``(data, curator) -> output``, or a `Plain`.
 Auditable = Callable[[Any, Curator], Any]
@@ -48,9 +49,12 @@ class Side:
         """The scores [trials] or [trials, k] of trials ``first`` to ``first + trials - 1``."""
         return self.scored(first, trials)[0]
 
-    def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
+    def scored(
+        self, first: int, trials: int, note: Callable[[int], object] | None = None
+    ) -> tuple[Array, str | None]:
         """The same, and the structure of all these outputs; None where the caller gave a score.
 
+        `note` is told the index of each trial of the single form before it is run.
         `TrialFailed`, which names the trial, is raised where the algorithm or the score raised, `ScoreShape`
         for scores that are not numbers of one shape.
         """
@@ -63,6 +67,8 @@ class Side:
                     return batch, scores.structure(outputs, batch=True) if own else None
             found: list[tuple[Any, str | None]] = []
             for index in range(first, first + trials):
+                if note is not None:
+                    note(index)
                 with self._named(index, 1):
                     output = self.trial(index)
                     found.append((self.score(output), scores.structure(output) if own else None))
@@ -77,7 +83,7 @@ class Side:
         data = copy.deepcopy(self.data)
         if isinstance(self.algorithm, Plain):
             return self.algorithm.function(data, np.random.default_rng(sequence))
-        return run(self.algorithm, data, noise=LiveNoise(sequence), **self.options).output
+        return run(self.algorithm, data, noise=LiveNoise(sequence), **self._own_options()).output
 
     def batch(self, first: int, trials: int) -> Any:
         """The outputs of one run of the batch form, each array with a leading axis over the trials."""
@@ -88,7 +94,12 @@ class Side:
         if isinstance(self.algorithm, Plain):
             rows = cast("Rows", self.algorithm.rows)
             return rows(data, np.random.default_rng(sequence), trials)
-        return run(_Batch(self.algorithm, trials), data, noise=LiveNoise(sequence), **self.options).output
+        batch = _Batch(self.algorithm, trials)
+        return run(batch, data, noise=LiveNoise(sequence), **self._own_options()).output
+
+    def _own_options(self) -> dict[str, Any]:
+        """Copies: a budget that one run spends must be whole again for the next."""
+        return copy.deepcopy(dict(self.options))
 
     @contextmanager
     def _named(self, index: int, trials: int) -> Iterator[None]:
@@ -111,6 +122,8 @@ def has_batch_form(algorithm: Auditable) -> bool:
     `trials` independent runs do and releases each query with ``count=trials``, its first axis over the
     trials. Each array of its outputs has that leading axis too.
     """
+    if isinstance(algorithm, Hosted):
+        return bool(algorithm.host.call(has_batch_form, algorithm).result())
     if isinstance(algorithm, Plain):
         return algorithm.rows is not None
     return callable(getattr(algorithm, "batch", None))

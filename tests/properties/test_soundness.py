@@ -31,7 +31,6 @@ from dpaudit.mechanisms import (
     GaussianProcess,
     GaussianSparseVector,
     MatrixMechanism,
-    MixtureMechanism,
     MixtureOfGaussians,
     NegativeBinomial,
     OpaqueApproxDP,
@@ -109,8 +108,11 @@ def reversed_pair(atoms: Atoms) -> Atoms:
 
 
 def loss(p: mp.mpf, q: mp.mpf) -> float:
-    """The logarithm of the ratio, by which atoms are grouped: any grouping is a post-processing."""
-    return float(mp.log(p / q)) if p > 0 and q > 0 else 0.0
+    """The logarithm of the ratio as a double: atoms are grouped by it, and any grouping post-processes."""
+    if not (p > 0 and q > 0):
+        return 0.0
+    (one, one_exponent), (other, other_exponent) = p.man_exp, q.man_exp
+    return math.log(one / other) + (one_exponent - other_exponent) * math.log(2.0)
 
 
 def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
@@ -420,7 +422,8 @@ def mixes(first: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[Any, in
 
 def sound(mix: list[tuple[Any, int]], delta: float, neighbouring: Neighbouring) -> None:
     """No accountant's curve is below the truth, NaN or negative, and none refuses without reason."""
-    if any(isinstance(m, MixtureMechanism) for m, _ in mix) and neighbouring is Neighbouring.REPLACE_ONE:
+    mixtures = MixtureOfGaussians | SampledRecords | RandomAllocation
+    if any(isinstance(m, mixtures) for m, _ in mix) and neighbouring is Neighbouring.REPLACE_ONE:
         neighbouring = Neighbouring.ADD_OR_REMOVE_ONE  # nothing is claimed of replaced units there
     releases = [Release(label="release", mechanism=m, count=count) for m, count in mix]
     with mp.workdps(40):

@@ -21,6 +21,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.SMOOTH_BOUND: "that the noise scale of {releases} bounds the local sensitivity and is smooth",
     Code.HIDDEN_SAMPLE: "that it stays secret who was sampled in {releases}",
+    Code.HIDDEN_TURNS: (
+        "that it stays secret whose turn is when in {releases}, and that a row is of the same unit in every "
+        "step"
+    ),
     Code.JUSTIFIED_GUARANTEE: "the guarantee of {releases}, which its author justifies as follows: {text}",
     Code.STREAM_PLACES: (
         "that items keep their places in the stream of {releases}, so that removing one leaves a zero"
@@ -95,6 +99,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.FIXED_QUERIES: (
         "that no query depends on an earlier output, as the caller stated; none did in any recording"
+    ),
+    Code.ROUTED_NOISE: (
+        "the samplers of {text}: dpaudit drew the noise that its mechanisms state, and took all other "
+        "randomness of the library to be public"
     ),
     Code.NO_EXTREME_OUTPUTS: "branches that the noise takes too rarely for any recording to show",
     Code.ACCOUNTANTS_DISAGREE: (
