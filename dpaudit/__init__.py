@@ -105,6 +105,8 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
     from dpaudit.pipeline.epsilon import epsilon as epsilon
+    from dpaudit.tables.sources import Deferred as Deferred
+    from dpaudit.tables.table import Table as Table
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
 _NAMES = {
@@ -138,6 +140,8 @@ _NAMES = {
     "pipeline.certify": "certify",
     "pipeline.convert": "convert",
     "pipeline.epsilon": "epsilon",
+    "tables.sources": "Deferred",
+    "tables.table": "Table",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_MODULES)

@@ -119,7 +119,7 @@ def test_selected_keys_cross_to_the_holder() -> None:
         keys = bounded.select_keys("ward", cost=dpaudit.ApproxDP(epsilon=1.0, delta=0.01))
         return bounded.group_by("ward", keys=keys).count(cost=dpaudit.PureDP(epsilon=1.0)) if keys else {}
 
-    selected.claim = Claim(  # type: ignore[attr-defined]
+    selected.claim = Claim(
         dpaudit.ApproxDP(epsilon=2.0, delta=0.01), unit="patient", neighbouring="add-or-remove-one"
     )
     found = certified(selected, visits(90), in_process=False)
