@@ -1,6 +1,7 @@
 """Scores under joint trust: of every user's view but the changed user's own."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,10 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import TrustModel, View
 from dpaudit.curator.views import UserViews
-from dpaudit.errors import ScoreShape, UsageError
+from dpaudit.errors import ScoreShape, TrialFailed, UsageError
+
+#: Trials a side that may raise before one returns the views.
+_TRIED = 20
 
 
 def spares_own_view(claim: Claim | None) -> bool:
@@ -55,7 +59,15 @@ def all_but_own(
         Side(algorithm, data, side, seed, users, options=options)
         for side, data in enumerate((pair.data, pair.neighbour))
     )
-    return AllButOwn(score, pair.unit, int(max(side.chunk(0, 1)[0] for side in sides)))
+    return AllButOwn(score, pair.unit, max(map(_first, sides)))
+
+
+def _first(side: Side) -> int:
+    """The score of the first of a few trials that does not raise."""
+    for index in range(_TRIED - 1):
+        with suppress(TrialFailed):
+            return int(side.one(index))
+    return int(side.one(_TRIED - 1))
 
 
 def _views(output: Any) -> UserViews:

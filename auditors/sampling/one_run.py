@@ -219,6 +219,6 @@ def audit_in_one_run(
         claim = claim.model_copy(update={"neighbouring": relation})
     options = {"neighbouring": relation, **(run_options or {})}
     side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
-    scores: Array = np.atleast_1d(side.chunk(0, 1)[0])
+    scores: Array = np.atleast_1d(np.asarray(side.one(0), dtype=np.float64))
     judged: Any = {"claim": claim, "curve": curve, "delta": delta, "confidence": confidence, "seed": seed}
     return one_run(scores, coins, guess_in=(guessed + 1) // 2, guess_out=guessed // 2, **judged)

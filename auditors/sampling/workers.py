@@ -17,10 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dpaudit.auditors.sampling.scores import Scored
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
 from dpaudit.interrupts import leave_to_parent
-from dpaudit.mechanisms import Array
 
 #: How often workers may die in a row without one chunk being finished.
 RETRIES = 3
@@ -42,8 +42,8 @@ class Chunk:
 
 def compute(
     sides: tuple[Side, Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
-) -> Generator[tuple[Array, str | None], None, None]:
-    """The scores of each chunk and the structure of its outputs, in the given order.
+) -> Generator[Scored, None, None]:
+    """The outcomes of each chunk, in the given order.
 
     One worker runs everything in this process; a cluster, the address of a `distributed` scheduler, is used
     instead of workers. `TrialFailed` is raised for a trial that raised, `WorkersLost` after workers died more
@@ -53,7 +53,7 @@ def compute(
         raise InvalidParameter(f"{workers} workers", where="workers", remedy="give 1 or more")
     if cluster is None and workers == 1:
         for chunk in chunks:
-            yield sides[chunk.side].scored(chunk.first, chunk.trials)
+            yield sides[chunk.side].chunk(chunk.first, chunk.trials)
         return
     try:
         payloads = [shipped(side) for side in sides]
@@ -119,7 +119,7 @@ def _cluster(address: str | None) -> Iterator[None]:
         yield
 
 
-def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | Exception:
+def _run(payload: bytes, first: int, trials: int) -> Scored | Exception:
     """A chunk's scores, or its error: joblib would raise the error that arrives first, not the first one."""
     import cloudpickle
 
@@ -128,7 +128,7 @@ def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | 
         # What an algorithm prints must not mix with the caller's output on stdout, which a worker may share.
         with contextlib.redirect_stdout(sys.stderr):
             side: Side = cloudpickle.loads(payload)
-            return side.scored(first, trials)
+            return side.chunk(first, trials)
     except Exception as error:  # noqa: BLE001  (raised again where the chunks are put in order)
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))

@@ -53,6 +53,9 @@ NEW = {
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
+    "features that see scale, order and ties": "auditors/statistics/features.py",
+    "events chosen by a smooth likelihood ratio": "auditors/statistics/tails.py",
+    "scores learned without another library": "auditors/statistics/logistic.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -91,6 +94,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "their cost in every accountant": ("accountants", 185),
     "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
+    "outcomes of any kind": ("auditors/sampling and statistics/classifier.py, samples.py", 195),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
