@@ -200,7 +200,9 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
     norms = getattr(mechanism, "norms", ())
     if norms:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
-    if mechanism.released_by == "release_opaque":
+    if mechanism.released_by is None:
+        yield "- Drawn by: nobody here; it is for ledgers of what runs elsewhere\n"
+    elif mechanism.released_by == "release_opaque":
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
     elif mechanism.drawn_exactly:
         yield "- Drawn by: an [exact sampler](noise.md), from fair bits; in seeded runs by numpy\n"

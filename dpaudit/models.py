@@ -1,6 +1,5 @@
 """The frozen pydantic model that every value type of the core is, and how its errors read."""
 
-import difflib
 import math
 import numbers
 import sys
@@ -183,6 +182,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The known name nearest to one that is unknown, as the beginning of a remedy; empty if none is near."""
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 

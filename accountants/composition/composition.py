@@ -29,7 +29,7 @@ from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
-from dpaudit.mechanisms import AnyMechanism, AnySampled, OnSample
+from dpaudit.mechanisms import AnyMechanism, HiddenSample, OnSample
 
 #: What runs are counted under: see the module's docstring.
 Key: TypeAlias = PlainNoise | AnyMechanism
@@ -183,7 +183,7 @@ class Composition:
             return self.neighbouring
         by_values = (parts for split, parts in self._splits.items() if self._by_values[split])
         keys = (key for parts in by_values for part in parts.values() for key in part)
-        sampled = any(isinstance(key, AnySampled) for key in keys)
+        sampled = any(isinstance(key, HiddenSample) for key in keys)
         return Neighbouring.REPLACE_ONE if sampled else self.neighbouring
 
     def exposures(self) -> tuple[Exposure, ...]:

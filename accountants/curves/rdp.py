@@ -30,7 +30,7 @@ from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism, AnySampled
+from dpaudit.mechanisms import AnyMechanism, HiddenSample
 
 MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
 _EXTREME = 300.0  # of log t, either way
@@ -61,7 +61,7 @@ class RenyiProfile:
             what = f"{composition.distinct} distinct mechanisms"
             remedy = "use the accountant of privacy losses, which compresses them"
             raise CannotBound(what, where="composition", remedy=remedy)
-        sampled = any(isinstance(mechanism, AnySampled) for mechanism in composition.others())
+        sampled = any(isinstance(mechanism, HiddenSample) for mechanism in composition.others())
         directions = [
             _total(composition, mixture_first=way) for way in ((True, False) if sampled else (True,))
         ]

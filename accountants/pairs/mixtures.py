@@ -50,6 +50,7 @@ _OFF = 1e-13  # by which values are moved, relative: more than their rounding
 _NEVER = 1e-45
 _LOWEST, _MOST_ERROR = 1e-7, 1e-5  # the probability that is joined at the least loss; of masses, relative
 _LEAST_SHIFT, _LARGEST_SHIFT, _LEAST_WEIGHT = 1e-6, 20.0, 1e-9
+_TINY = 2.0**-1000  # what a smaller weight counts as: far below the rounding of the others, and no zero
 _MOST_STEPS = 10**5
 
 
@@ -72,7 +73,7 @@ def mixture_losses(pair: dominating.Mixture, *, mixture_first: bool | None) -> L
         orders = [mixture_losses(pair, mixture_first=order) for order in (True, False)]
         points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in orders)]))
         return symmetric(points, np.maximum(*(one.delta(points) for one in orders)))
-    largest = max(map(float, pair.shifts))
+    largest = up_to_double(max(pair.shifts))
     if largest > _LARGEST_SHIFT or pair.steps > _MOST_STEPS:
         what = f"a shift of {largest:g} standard deviations, of one of {pair.steps} answers"
         remedy = f"add noise, or allocate to fewer answers: at most {_LARGEST_SHIFT:g} and {_MOST_STEPS}"
@@ -107,7 +108,7 @@ def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
     for shift, weight in zip(pair.shifts, pair.weights, strict=True):
         if shift > 0 and weight > 0:
             at = max(up_to_double(shift), _LEAST_SHIFT)
-            kept[at] = kept.get(at, 0.0) + float(weight * lift)
+            kept[at] = kept.get(at, 0.0) + max(float(weight * lift), _TINY)
     rest = 1 - min(Fraction(1), moved * lift)
     if rest > 0:
         kept[0.0] = float(rest)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import AnySampled, Array, GaussianNoise, PrivateSelection, Queries
+from dpaudit.mechanisms import Array, GaussianNoise, HiddenSample, PrivateSelection, Queries
 
 
 class NoDensity(ValueError):
@@ -45,7 +45,7 @@ def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
 def require_densities(entries: Sequence[Entry]) -> None:
     """Raise `NoDensity` for a release whose loss may not vanish where its query does not move."""
     for entry in entries:
-        if isinstance(entry.release.mechanism, AnySampled):
+        if isinstance(entry.release.mechanism, HiddenSample):
             raise NoDensity(
                 f"release {entry.release.label!r} is of a secret sample of the records, "
                 "which the transcript does not hold"

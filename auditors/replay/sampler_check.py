@@ -29,7 +29,9 @@ SLOW_DRAWS = 30_000
 CHOICES = 20_000
 _MECHANISMS = 16
 #: Mechanisms whose first question is empty.
-_OPENED = mechanisms.StreamMechanism | mechanisms.GaussianProcess | mechanisms.AboveThreshold
+_OPENED = (
+    mechanisms.StreamMechanism | mechanisms.InTurns | mechanisms.GaussianProcess | mechanisms.AboveThreshold
+)
 _BINS = 12
 
 
@@ -108,6 +110,10 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             return _gaussian_bins(mechanism.sample_node(np.zeros(shape), randomness) / mechanism.sigma)
         case mechanisms.MatrixMechanism():
             return _gaussian_bins(_correlated(mechanism, randomness))
+        case mechanisms.SampledMatrix(mechanism=inner):
+            return _gaussian_bins(_correlated(inner, randomness))
+        case mechanisms.RandomAllocation(mechanism=inner):
+            return _gaussian_bins(inner.sample(np.zeros(DRAWS), randomness) / inner.sigma)
         case mechanisms.GaussianProcess():
             path = mechanism.path((SLOW_DRAWS,), randomness)
             return _gaussian_bins(path.at(0.0, np.zeros(SLOW_DRAWS)) / mechanism.sigma)

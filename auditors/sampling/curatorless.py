@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Plain:
     rows: Rows | None = None
     claim: Claim | None = None
     fingerprint: str | None = None
+    plain: ClassVar[bool] = True  # as what stands for one that is in a process of its own
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from dpaudit.auditors.sampling.elsewhere import sides_of
 from dpaudit.auditors.sampling.scores import Score
 from dpaudit.auditors.sampling.trial import Auditable, Side
 from dpaudit.claims.claims import Claim
@@ -12,6 +13,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import TrustModel, View
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import ScoreShape, TrialFailed, UsageError
+from dpaudit.processes.host import Host
 
 #: Trials a side that may raise before one returns the views.
 _TRIED = 20
@@ -41,7 +43,13 @@ class AllButOwn:
 
 
 def all_but_own(
-    algorithm: Auditable, pair: Pair, score: Score, *, seed: int, options: Mapping[str, Any]
+    algorithm: Auditable,
+    pair: Pair,
+    score: Score,
+    *,
+    seed: int,
+    options: Mapping[str, Any],
+    host: Host | None = None,
 ) -> AllButOwn:
     """The score for a pair, whose numbers of users are those of the first trials.
 
@@ -51,12 +59,8 @@ def all_but_own(
         what, where = "the pair does not name the changed user", f"pair {pair.description!r}"
         why = "under joint trust the changed user's own view is not compared"
         raise UsageError(what, where=where, why=why, remedy="return Pair(data, neighbour, unit=POSITION)")
-
-    def users(output: Any) -> int:
-        return len(_views(output).views)
-
     sides = (
-        Side(algorithm, data, side, seed, users, options=options)
+        sides_of(host)(algorithm, data, side, seed, _users, options=options)
         for side, data in enumerate((pair.data, pair.neighbour))
     )
     return AllButOwn(score, pair.unit, max(map(_first, sides)))
@@ -68,6 +72,10 @@ def _first(side: Side) -> int:
         with suppress(TrialFailed):
             return int(side.one(index))
     return int(side.one(_TRIED - 1))
+
+
+def _users(output: Any) -> int:
+    return len(_views(output).views)
 
 
 def _views(output: Any) -> UserViews:

@@ -19,6 +19,8 @@ import scipy
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
+from dpaudit.auditors.sampling.elsewhere import in_trials, unnamed
+from dpaudit.auditors.sampling.scores import flatten
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
@@ -28,6 +30,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Array
+from dpaudit.processes.hosted import Hosted
 
 _LARGEST = 50.0
 #: The largest number of guesses that is considered feasible.
@@ -218,7 +221,18 @@ def audit_in_one_run(
     if claim is not None:
         claim = claim.model_copy(update={"neighbouring": relation})
     options = {"neighbouring": relation, **(run_options or {})}
-    side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
-    scores: Array = np.atleast_1d(np.asarray(side.one(0), dtype=np.float64))
+    if isinstance(algorithm, Hosted):
+        run = algorithm.host.call(unnamed, _scores, algorithm, canaries, coins, seed, options)
+        scores = in_trials(run, seed, 0, 0, 1)
+    else:
+        scores = _scores(algorithm, canaries, coins, seed, options)
     judged: Any = {"claim": claim, "curve": curve, "delta": delta, "confidence": confidence, "seed": seed}
     return one_run(scores, coins, guess_in=(guessed + 1) // 2, guess_out=guessed // 2, **judged)
+
+
+def _scores(
+    algorithm: Auditable, canaries: Canaries, coins: NDArray[np.bool_], seed: int, options: Mapping[str, Any]
+) -> Array:
+    """The canaries' scores [m] after the one run."""
+    side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
+    return np.atleast_1d(flatten(side.one(0)))

@@ -28,6 +28,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
 from dpaudit.errors import InvalidParameter, UsageError
+from dpaudit.processes.hosted import Hosted
 
 Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
 
@@ -257,14 +258,16 @@ class _PairAudit:
         algorithm, plan, score = self.algorithm, self.plan, self.test.score
         chosen: Score = flatten if score is None or isinstance(score, str) else score
         batch, options = plan.batch, self.options
+        host = algorithm.host if isinstance(algorithm, Hosted) else None
         if score == "exact":
             algorithm = exact_ratio(algorithm, self.pair, seed=plan.seed, run_options=options)
             batch, options = False, {}
         elif spares_own_view(self.test.arguments["claim"]):
-            chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options)
+            chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options, host=host)
             batch = False
         how = {name: getattr(plan, name) for name in ("seed", "chunk", "workers", "cluster", "resume")}
         how |= {"score": chosen, "batch": batch, "progress": self._progress, "run_options": options}
+        how |= {"host": host}
         runs = run_trials(algorithm, self.pair, plan.trials, fixed_size=self._feed is None, **how)
         self.done = len(runs)
         self.interrupted = not runs.complete and self._ended is None

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from dpaudit.auditors.comparison.fingerprint import fingerprint
+from dpaudit.auditors.sampling.elsewhere import HostedSide
 from dpaudit.auditors.sampling.scores import Scored
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.auditors.sampling.workers import Chunk
@@ -180,12 +181,15 @@ def _no_store(path: Path) -> UsageError:
 
 def configuration_of(sides: tuple[Side, Side], chunk: int) -> dict[str, str]:
     """Everything that determines the scores: the parts of a run, each as a figure or a digest."""
-    side = sides[0]
+    side, other = sides
+    if isinstance(side, HostedSide) and isinstance(other, HostedSide):
+        call = side.host.call(configuration_of, (side.bare(), other.bare()), chunk)
+        return {str(name): str(value) for name, value in call.result().items()}
     return {
         "schema": SCHEMA,
         "algorithm": fingerprint(side.algorithm),
         "data": fingerprint(side.data),
-        "neighbour": fingerprint(sides[1].data),
+        "neighbour": fingerprint(other.data),
         "score": fingerprint(side.score),
         "options": fingerprint(dict(side.options)),
         "seed": str(side.seed),

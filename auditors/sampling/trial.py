@@ -31,6 +31,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.curator.running import name_of, run
 from dpaudit.errors import DpauditError, InvalidParameter, ScoreShape, TrialFailed
+from dpaudit.processes.hosted import Hosted
 
 #: Any callable ``(data, curator) -> output``, or a `Plain`.
 Auditable = Callable[[Any, Curator], Any]
@@ -52,17 +53,22 @@ class Side:
     batched: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def chunk(self, first: int, trials: int) -> Scored:
+    def chunk(self, first: int, trials: int, note: Callable[[int], object] | None = None) -> Scored:
         """The outcomes of trials ``first`` to ``first + trials - 1``, among them those that raised.
 
-        `TrialFailed`, which names the trial, is raised where the score raised, or a batch, of which nobody
-        knows which trial it was.
+        `note` is told the index of each trial of the single form before it is run. `TrialFailed`, which names
+        the trial, is raised where the score raised, or a batch, of which nobody knows which trial it was.
         """
         with _global_generators_kept():
             if self.batched:
                 with self._named(first, trials):
                     return scored_batch(self.score, self.batch(first, trials), trials)
-            return stack([self._outcome(index) for index in range(first, first + trials)])
+            found = []
+            for index in range(first, first + trials):
+                if note is not None:
+                    note(index)
+                found.append(self._outcome(index))
+            return stack(found)
 
     def one(self, index: int) -> Any:
         """The score of one trial, as it is; `TrialFailed` where the algorithm or the score raised."""
@@ -86,7 +92,7 @@ class Side:
         data = copy.deepcopy(self.data)
         if isinstance(self.algorithm, Plain):
             return self.algorithm.function(data, np.random.default_rng(sequence))
-        return run(self.algorithm, data, noise=LiveNoise(sequence), **self.options).output
+        return run(self.algorithm, data, noise=LiveNoise(sequence), **self._own_options()).output
 
     def batch(self, first: int, trials: int) -> Any:
         """The outputs of one run of the batch form, each array with a leading axis over the trials."""
@@ -97,7 +103,12 @@ class Side:
         if isinstance(self.algorithm, Plain):
             rows = cast("Rows", self.algorithm.rows)
             return rows(data, np.random.default_rng(sequence), trials)
-        return run(_Batch(self.algorithm, trials), data, noise=LiveNoise(sequence), **self.options).output
+        batch = _Batch(self.algorithm, trials)
+        return run(batch, data, noise=LiveNoise(sequence), **self._own_options()).output
+
+    def _own_options(self) -> dict[str, Any]:
+        """Copies: a budget that one run spends must be whole again for the next."""
+        return copy.deepcopy(dict(self.options))
 
     @contextmanager
     def _named(self, index: int, trials: int) -> Iterator[None]:
@@ -122,6 +133,8 @@ def has_batch_form(algorithm: Auditable) -> bool:
     `trials` independent runs do and releases each query with ``count=trials``, its first axis over the
     trials. Each array of its outputs has that leading axis too.
     """
+    if isinstance(algorithm, Hosted):
+        return bool(algorithm.host.call(has_batch_form, algorithm).result())
     if isinstance(algorithm, Plain):
         return algorithm.rows is not None
     return callable(getattr(algorithm, "batch", None))

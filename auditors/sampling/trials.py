@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit.auditors.sampling.elsewhere import sides_of
 from dpaudit.auditors.sampling.scores import Score, Scored, flatten
 from dpaudit.auditors.sampling.store import Store
 from dpaudit.auditors.sampling.trial import Auditable, Side, has_batch_form, require_batch_form, require_seed
@@ -15,6 +16,7 @@ from dpaudit.auditors.sampling.workers import Chunk, compute
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed
 from dpaudit.mechanisms import Array
+from dpaudit.processes.host import Host
 
 #: Trials in a chunk: what a worker runs before it reports, and what a resumed run does again at most.
 SINGLE_CHUNK = 250
@@ -65,6 +67,7 @@ def run_trials(
     resume: str | Path | None = None,
     fixed_size: bool = False,
     run_options: Mapping[str, Any] | None = None,
+    host: Host | None = None,
 ) -> Trials:
     """Run an algorithm `trials` times on either side of a pair.
 
@@ -90,6 +93,7 @@ def run_trials(
         ScoreShape: outcomes without any number, all of one kind; or a batch without an axis over the trials.
         StoreMismatch, UsageError: `resume` holds the trials of another configuration, trials that were
             evaluated at another size, or something else.
+        TargetDied: a trial's own process ended, or took longer than its limits allow; the error names it.
         WorkersLost: worker processes died again and again.
     """
     require_seed(seed)
@@ -103,7 +107,7 @@ def run_trials(
         require_batch_form(algorithm)
     options = dict(run_options or {})
     how = (seed, score, batched, options)
-    sides = Side(algorithm, pair.data, 0, *how), Side(algorithm, pair.neighbour, 1, *how)
+    sides = sides_of(host)(algorithm, pair.data, 0, *how), sides_of(host)(algorithm, pair.neighbour, 1, *how)
     begins = range(0, trials, size)
     plan = [Chunk(first, side, min(size, trials - first)) for first in begins for side in (0, 1)]
     scores = _Scores(trials, seed)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dpaudit.auditors.sampling.elsewhere import HostedSide, compute_elsewhere
 from dpaudit.auditors.sampling.scores import Scored
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
@@ -41,16 +42,21 @@ class Chunk:
 
 
 def compute(
-    sides: tuple[Side, Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
+    sides: Sequence[Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
 ) -> Generator[Scored, None, None]:
     """The outcomes of each chunk, in the given order.
 
-    One worker runs everything in this process; a cluster, the address of a `distributed` scheduler, is used
-    instead of workers. `TrialFailed` is raised for a trial that raised, `WorkersLost` after workers died more
-    than `RETRIES` times in a row, `MissingExtra` where `distributed` is not installed.
+    One worker runs everything in this process; sides that a host holds are run in forks of it, by as many at
+    once as there are workers. A cluster, the address of a `distributed` scheduler, is used instead of
+    workers. `TrialFailed` is raised for a trial that raised, `WorkersLost` after workers died more than
+    `RETRIES` times in a row, `MissingExtra` where `distributed` is not installed.
     """
     if workers < 1:
         raise InvalidParameter(f"{workers} workers", where="workers", remedy="give 1 or more")
+    if hosted := [side for side in sides if isinstance(side, HostedSide)]:
+        parts = [(one.side, one.first, one.trials) for one in chunks]
+        yield from compute_elsewhere(hosted, parts, workers)
+        return
     if cluster is None and workers == 1:
         for chunk in chunks:
             yield sides[chunk.side].chunk(chunk.first, chunk.trials)

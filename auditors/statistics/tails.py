@@ -22,6 +22,8 @@ _BENDS = np.arange(-3.0, 4.0)
 _TOO_FAR = 3.5
 #: Of constant, slope and bends: a fault that few runs show must still show.
 _RIDGE = np.concatenate([[1e-6, 1e-2], np.full(len(_BENDS), 10.0)])
+#: With fewer runs than this a side the penalties are smaller in proportion: few runs may bend the ratio too.
+_FULL_RIDGE = 4000
 
 
 @dataclass(frozen=True)
@@ -94,4 +96,5 @@ def _log_ratio(data: Array, neighbour: Array) -> Array:
     bends = np.maximum(0.0, level[:, None] - _BENDS)
     features = np.concatenate([np.ones((len(level), 1)), level[:, None], bends], axis=1)
     used = runs > 0
-    return np.asarray(features @ logistic_weights(features[used], data[used], neighbour[used], _RIDGE))
+    ridge = _RIDGE * min(1.0, float(runs.sum()) / (2 * _FULL_RIDGE))
+    return np.asarray(features @ logistic_weights(features[used], data[used], neighbour[used], ridge))

@@ -1,7 +1,6 @@
 """The command `dpaudit`: a table of verbs, each loaded when it is called."""
 
 import atexit
-import difflib
 import gc
 import importlib
 import shlex
@@ -64,13 +63,7 @@ Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 
 def imported(module: str, name: str) -> click.Command:
     """A command of a module in this folder; it, or each command of a group, takes ``--traceback``."""
-    collects = gc.isenabled()
-    gc.disable()  # nothing that a module makes is garbage
-    try:
-        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
-    finally:
-        if collects:
-            gc.enable()
+    command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
     for one in getattr(command, "commands", {}).values() or [command]:
         if all(parameter.name != "traceback" for parameter in one.params):
             traceback_option(one)
@@ -112,6 +105,8 @@ class Verbs(LazyGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; of a mistyped one say which may have been meant."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(args[0], VERBS, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"Verbs are {', '.join(VERBS)}."
             ctx.fail(f"No such verb {args[0]!r}. {hint}")
@@ -132,6 +127,7 @@ class Verbs(LazyGroup):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run as a program, whichever of its streams are closed, now or later."""
         open_closed_streams()
+        gc.set_threshold(50_000)  # next to nothing that modules make is garbage
         try:
             return super().main(*args, **extra)
         except BrokenPipeError:  # click's own words about the command line

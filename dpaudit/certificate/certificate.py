@@ -25,7 +25,7 @@ from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnySampled
+from dpaudit.mechanisms import HiddenSample
 from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
@@ -97,7 +97,7 @@ class Certificate(Model):
         """The releases that saw a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
         return tuple(
-            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, AnySampled)
+            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, HiddenSample)
         )
 
     @computed_field  # type: ignore[prop-decorator]

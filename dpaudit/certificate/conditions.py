@@ -24,6 +24,7 @@ class Code(StrEnum):
     ONE_ANSWER_PER_UNIT = "one-answer-per-unit"
     SMOOTH_BOUND = "smooth-bound"
     HIDDEN_SAMPLE = "hidden-sample"
+    HIDDEN_TURNS = "hidden-turns"
     JUSTIFIED_GUARANTEE = "justified-guarantee"
     STREAM_PLACES = "stream-places"
     STREAM_PARTICIPATIONS = "stream-participations"
@@ -78,6 +79,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.ONE_ANSWER_PER_UNIT,
         Code.SMOOTH_BOUND,
         Code.HIDDEN_SAMPLE,
+        Code.HIDDEN_TURNS,
         Code.JUSTIFIED_GUARANTEE,
         Code.STREAM_PLACES,
         Code.STREAM_PARTICIPATIONS,

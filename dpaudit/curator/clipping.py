@@ -13,7 +13,8 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.errors import InvalidParameter, ScheduleBroken, SensitivityTooSmall
-from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, OnSample
+from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, OnSample, SampledMatrix
+from dpaudit.mechanisms.sampled import Around
 
 #: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
 _SHUFFLED: Final = random.SystemRandom()
@@ -38,12 +39,12 @@ def bounded(
         InvalidParameter: the bound is not positive, or the mechanism has no sensitivity.
     """
     where = f"release {label!r}"
-    if not isinstance(mechanism, Calibrated | OnSample):
+    if not isinstance(mechanism, Calibrated | Around):
         why = "it is not calibrated to a sensitivity, so clipping contributions bounds nothing"
         remedy = "use a mechanism that carries a sensitivity"
         what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a sum"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
-    if isinstance(mechanism, OnSample) and mechanism.swaps:
+    if isinstance(mechanism, Around) and mechanism.swaps:
         neighbouring = Neighbouring.REPLACE_ONE
     declared = mechanism.sensitivity
     require_kind(bound, numbers.Real, f"{where}, bound=")
@@ -59,7 +60,7 @@ def bounded(
         )
     clipped = declared.model_copy(update={"basis": basis, "value": max(declared.value, implied)})
     held = mechanism.with_sensitivity(clipped)
-    if isinstance(held, OnSample):
+    if isinstance(held, OnSample | SampledMatrix):
         held = held.model_copy(update={"contribution": bound})
     return held, declared.norm
 

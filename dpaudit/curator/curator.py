@@ -25,6 +25,7 @@ from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Tra
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.curator.thresholds import Comparisons
 from dpaudit.curator.tuning import BestOf, best_of
+from dpaudit.curator.turns import SampledStream
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
@@ -35,11 +36,14 @@ from dpaudit.mechanisms import (
     Exponential,
     GaussianProcess,
     GaussianSparseVector,
+    InTurns,
     MatrixMechanism,
-    OnSample,
     OpaqueMechanism,
     PrivateSelection,
+    RandomAllocation,
     ReportNoisyMax,
+    SampledMatrix,
+    SampledSum,
     Shuffled,
     SmoothGaussian,
     SparseVector,
@@ -52,13 +56,14 @@ from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, s
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
+from dpaudit.tables.table import Table, made
 
 __all__ = ["Curator", "Filter", "UserCurator"]
 
 
 #: What is released by which method: the mechanisms' names, and what others call the same.
 _MEANT: dict[str, str] = {
-    **{kind.replace("-", "_"): model.released_by for kind, model in KINDS.items()},
+    **{kind.replace("-", "_"): model.released_by or "release_sum" for kind, model in KINDS.items()},
     **dict.fromkeys(("choose", "choice", "noisy_max", "permute_and_flip", "argmax"), "select"),
     **dict.fromkeys(("add_noise", "noise", "sample", "answer", "query"), "release"),
     **dict.fromkeys(("sum", "mean", "average", "clipped_sum"), "release_sum"),
@@ -131,9 +136,8 @@ class Curator(Admission):
         """
         where = f"release {label!r}"
         if not isinstance(mechanism, ValueMechanism):
-            method = getattr(mechanism, "released_by", "release_opaque")
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value"
-            remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
+            remedy = f"{_instead(mechanism)}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
         release = self.line(label, mechanism, count, partition=partition, claimed=claimed)
         exactly: Array | OnGrid
@@ -173,7 +177,8 @@ class Curator(Admission):
             bound: the norm to which a row is scaled down, in the mechanism's norm.
             mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
                 one on a sample draws it itself, and one whose samples have a bounded size is held to the
-                sensitivity of replacing a unit; for integer noise rows are rounded towards 0.
+                sensitivity of replacing a unit; for integer noise rows are rounded towards 0. With
+                `SampledRecords` the rows are a unit's records, along a second axis: [n, m, ...].
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
@@ -194,15 +199,18 @@ class Curator(Admission):
         bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
+        given = doubles(contributions, f"release {label!r}")
+        if isinstance(clipped, SampledSum):
+            given = clipped.rows(given, f"release {label!r}")
         rows = clip_rows(
-            doubles(contributions, f"release {label!r}"),
+            given,
             bound,
             norm,
             max(exponent, 0) if integers else exponent,
             nonnegative=nonnegative,
         )
         summed = total(rows)
-        if isinstance(clipped, OnSample):
+        if isinstance(clipped, SampledSum):
             sampled = clipped
             known = self.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
             sampled.require_units(len(rows.integers), f"release {label!r}", known=known)
@@ -212,7 +220,7 @@ class Curator(Admission):
                 query,
                 sampled.answering(),
                 rows,
-                exact=sampled.most_likely * query,
+                exact=sampled.expected_share * query,
             )
         return self.release(summed, clipped, label=label, **stated)
 
@@ -403,6 +411,35 @@ class Curator(Admission):
             raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
         return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
 
+    def sampled_stream(
+        self,
+        mechanism: SampledMatrix | RandomAllocation,
+        label: str,
+        *,
+        bound: float,
+        shape: tuple[int, ...] = (),
+        **stated: Unpack[Stated],
+    ) -> SampledStream:
+        """Open sums of units' rows, clipped to a bound, step by step, each over those whose turn it is.
+
+        Args:
+            mechanism: as in `release_sum`; it draws whose turn is when, and who takes part.
+            label: as in `release`.
+            bound: the norm to which a row is scaled down.
+            shape: of a row.
+            **stated: partition and claimed, as in `release`.
+
+        Raises:
+            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
+            InvalidParameter: the bound is not positive, or the mechanism draws no turns.
+        """
+        clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
+        if not isinstance(clipped, InTurns):
+            what = f"a {clipped.kind} mechanism for a sampled stream"
+            remedy = f"{_instead(clipped)}, or give a SampledMatrix or a RandomAllocation"
+            raise InvalidParameter(what, where=f"release {label!r}", why="it draws no turns", remedy=remedy)
+        return SampledStream(self, self.line(label, clipped, **stated), clipped, bound, shape)
+
     def function(
         self,
         mechanism: GaussianProcess,
@@ -471,12 +508,31 @@ class Curator(Admission):
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
         """
+        if not getattr(mechanism, "drawn_by_caller", False) or mechanism.released_by is None:
+            what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism with your own sampler"
+            why = "the certificate would name no justification for what the sampler draws"
+            remedy = f"{_instead(mechanism)}, or state a guarantee with its justification, as OpaqueZCDP"
+            raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         query = as_query(value, label)
 
         def drawn(value: Array, randomness: Randomness) -> Array:
             return np.array(sampler(value.copy(), randomness.generator), dtype=np.float64)
 
         return self._answer(self.line(label, mechanism, **stated), query, drawn, query)
+
+    def table(self, frame: Any, *, unit: str, hash_key: str = "") -> Table:
+        """A data frame whose sums are released by groups, each unit's part in them bounded.
+
+        Args:
+            frame: of pandas, Polars, PyArrow, DuckDB, Dask, PySpark or Ibis, or a function that returns one.
+            unit: the column that says whose row it is; the ledger must be about the same unit.
+            hash_key: public; another one keeps other rows of the units that have too many.
+
+        Raises:
+            InvalidParameter: no data frame, or no such column of text or whole numbers.
+            ClaimMismatch: the ledger's unit is another one, or its trust is not central.
+        """
+        return made(self, frame, unit, hash_key)
 
     def public(self, name: str) -> np.random.Generator:
         """The public random stream of that name, for exploration, splits, initial weights; never for noise.
@@ -572,6 +628,15 @@ class UserCurator(Curator):
         if self._schedule.take(release):
             self._everyone.charge(release, where)
         return next(self._numbers)
+
+
+def _instead(mechanism: object) -> str:
+    """How a mechanism is released, or what a curator can run in its place."""
+    method = getattr(mechanism, "released_by", "release_opaque")
+    if method is None:
+        why = "by what chance a unit moves a query no value shows"
+        return f"account for it in a ledger of what runs elsewhere ({why}), or sample by release_sum"
+    return f"release through curator.{method}"
 
 
 def _grid(mechanism: AnyMechanism) -> int:

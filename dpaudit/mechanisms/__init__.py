@@ -27,13 +27,12 @@ from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.mixtures import (
-    MixtureMechanism,
     MixtureOfGaussians,
     RandomAllocation,
     SampledRecords,
 )
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
-from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
+from dpaudit.mechanisms.sampled import HiddenSample, InTurns, OnSample, PoissonSampled, SampledSum
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.shuffled import Shuffled
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
@@ -43,9 +42,6 @@ from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
-
-#: Those on a secret sample of the units: a unit that is added and one that is removed are two pairs.
-AnySampled: TypeAlias = OnSample | SampledMatrix | MixtureMechanism
 
 #: Every mechanism that a ledger may name.
 AnyMechanism: TypeAlias = (
@@ -89,7 +85,6 @@ __all__ = [
     "AboveThreshold",
     "Answer",
     "AnyMechanism",
-    "AnySampled",
     "Array",
     "BufferedToeplitz",
     "Calibrated",
@@ -103,11 +98,12 @@ __all__ = [
     "GaussianNoise",
     "GaussianProcess",
     "GaussianSparseVector",
+    "HiddenSample",
+    "InTurns",
     "Laplace",
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
-    "MixtureMechanism",
     "MixtureOfGaussians",
     "NegativeBinomial",
     "OnSample",
@@ -125,6 +121,7 @@ __all__ = [
     "RunningSums",
     "SampledMatrix",
     "SampledRecords",
+    "SampledSum",
     "Shuffled",
     "SmoothGaussian",
     "SparseVector",

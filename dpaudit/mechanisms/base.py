@@ -60,8 +60,8 @@ class BaseMechanism(Model):
     defaults here are those of a mechanism known by its guarantee alone.
     """
 
-    #: The method of `Curator` that releases through this mechanism.
-    released_by: ClassVar[str] = "release_opaque"
+    #: The method of `Curator` that releases through this mechanism; None: no curator can run it.
+    released_by: ClassVar[str | None] = "release_opaque"
     #: Whether `ExactRandomness` draws its output exactly; where not, certificates say so.
     drawn_exactly: ClassVar[bool] = False
     #: Whether its noise is an integer, drawn exactly from fair bits, for queries that are integers.
@@ -84,7 +84,8 @@ class BaseMechanism(Model):
         A mechanism that draws defines `sample`, or keeps a state of its own between the questions. Of one
         that is known by its guarantee alone, what is given is the output that the caller's sampler drew.
         """
-        return getattr(self, "sample", _as_drawn)
+        own: Callable[..., Array] = getattr(self, "sample", _as_drawn)
+        return _as_drawn if self.drawn_by_caller else own
 
     @property
     def drawn_by_caller(self) -> bool:

@@ -16,7 +16,7 @@ from dpaudit.noise.randomness import Randomness
 
 
 class SymmetricGaussian(GaussianNoise, ValueMechanism):
-    """Symmetric Gaussian noise: variance `sigma`^2 on the diagonal, `sigma`^2/2 off it.
+    """Symmetric Gaussian noise: variance sigma^2 on the diagonal, sigma^2/2 off it.
 
     In the orthonormal basis E_ii, (E_ij + E_ji)/sqrt 2 of the symmetric matrices under the Frobenius
     inner product every coordinate has variance sigma^2: the noise is isotropic there.

@@ -1,38 +1,26 @@
 """Gaussian noise on what a unit adds by chance: mixtures, users with many records, random allocation."""
 
 import math
-from abc import abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian
-from dpaudit.mechanisms.base import BaseMechanism
+from dpaudit.mechanisms.base import Answer, Array, Move
+from dpaudit.mechanisms.sampled import HiddenSample, InTurns, SampledSum
 from dpaudit.models import Count, NonNegative, Positive
+from dpaudit.noise.randomness import Randomness
 
 _MOST_RECORDS = 1000
 
 
-class MixtureMechanism(BaseMechanism):
-    """A unit moves a Gaussian release by chance; what moves it stays secret."""
-
-    condition = "hidden-sample"
-
-    @abstractmethod
-    def dominating_pair(self) -> dominating.Mixture:
-        """The shifts, over the noise's scale, with their probabilities."""
-
-    @property
-    @abstractmethod
-    def most_likely(self) -> float:
-        """At most this is the probability that a unit moves an answer."""
-
-
-class MixtureOfGaussians(MixtureMechanism):
+class MixtureOfGaussians(HiddenSample):
     """Gaussian noise `sigma` on a query that a unit moves by at most sensitivities[i], with probabilities[i].
 
     Obligation: without the unit the query is fixed; with it, it is moved by a random vector whose L2 norm is
@@ -40,8 +28,12 @@ class MixtureOfGaussians(MixtureMechanism):
     the draw stays secret. The pair of all of them in one direction dominates in both orders (Choquette-Choo,
     Ganesh, Haque, Steinke and Thakurta 2024: mixtures of Gaussians). Under replace-one nothing is claimed.
     What the probabilities lack of 1, at most 1e-9, counts as the largest sensitivity.
+
+    No curator runs it: by what chance a unit moves a query, and how far, no value and no row shows. It is for
+    ledgers of what runs elsewhere; `poisson-sampled` and `sampled-records` are its cases that are drawn here.
     """
 
+    released_by = None
     noise_field = "sigma"
 
     kind: Literal["mixture-of-gaussians"] = "mixture-of-gaussians"
@@ -61,7 +53,7 @@ class MixtureOfGaussians(MixtureMechanism):
         return self
 
     def dominating_pair(self) -> dominating.Mixture:
-        """As `MixtureMechanism.dominating_pair`; what exceeds 1 is taken from the smallest shifts."""
+        """The shifts over sigma, with their probabilities; what exceeds 1 is taken from the smallest."""
         rows: list[tuple[Fraction, Fraction]] = []
         left = Fraction(1)
         for value, probability in sorted(
@@ -81,36 +73,7 @@ class MixtureOfGaussians(MixtureMechanism):
         return min(1.0, math.fsum(p for value, p in pairs if value > 0.0))
 
 
-class _OfGaussian(MixtureMechanism):
-    """One with a Gaussian mechanism inside, whose sensitivity is that of one record, or of one answer."""
-
-    mechanism: Gaussian
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """The inner mechanism's."""
-        return self.mechanism.sensitivity
-
-    @property
-    def noise(self) -> tuple[str, float] | None:
-        """The inner mechanism's."""
-        return self.mechanism.noise
-
-    def with_noise(self, value: float) -> Self:
-        """With other noise inside."""
-        return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
-
-    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The mechanism with another sensitivity."""
-        return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
-
-    @property
-    def typical_noise(self) -> float:
-        """The inner mechanism's."""
-        return self.mechanism.typical_noise
-
-
-class SampledRecords(_OfGaussian):
+class SampledRecords(SampledSum):
     """`mechanism` on a sum over sampled records, of which one unit has up to `records`.
 
     Obligation: every record is drawn independently, and who was drawn stays secret; one record moves the sum
@@ -120,11 +83,12 @@ class SampledRecords(_OfGaussian):
     """
 
     kind: Literal["sampled-records"] = "sampled-records"
+    mechanism: Gaussian
     rate: Annotated[Positive, Field(le=1)]
     records: Annotated[Count, Field(le=_MOST_RECORDS)]
 
     def dominating_pair(self) -> dominating.Mixture:
-        """As `MixtureMechanism.dominating_pair`, binomial."""
+        """So many records' shifts, with binomial probabilities."""
         mu, q, k = self.mechanism.dominating_pair().mu, Fraction(self.rate), self.records
         weights = tuple(math.comb(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1))
         return dominating.Mixture(tuple(j * mu for j in range(k + 1)), weights)
@@ -134,8 +98,32 @@ class SampledRecords(_OfGaussian):
         """The probability that some record of a unit is drawn."""
         return -math.expm1(self.records * math.log1p(-self.rate)) if self.rate < 1.0 else 1.0
 
+    @property
+    def expected_share(self) -> float:
+        """The rate."""
+        return self.rate
 
-class RandomAllocation(_OfGaussian):
+    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Independent coins, one for each record."""
+        return randomness.coins(count, self.rate)
+
+    def rows(self, contributions: Array, where: str) -> Array:
+        """The records [n m, ...] of units' contributions [n, m, ...], up to `records` of each."""
+        if contributions.ndim < 2 or contributions.shape[1] > self.records:
+            what = (
+                f"contributions of shape {contributions.shape} of up to {self.records} records of each unit"
+            )
+            remedy = "give [n, m, ...], a unit's records along the second axis, and zeros where it has fewer"
+            raise InvalidParameter(what, where=where, remedy=remedy)
+        return contributions.reshape(-1, *contributions.shape[2:])
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance of the sums over all records; all of a unit's move it at most `records` times."""
+        found = self.mechanism.moves(one, other)
+        return [move._replace(declared=move.declared * self.records) for move in found]
+
+
+class RandomAllocation(InTurns):
     """`steps` answers of `mechanism`, each unit in one of them by chance: balls in bins.
 
     Obligation: each unit is allocated to one of the answers, all equally likely, whatever the others', and
@@ -146,13 +134,24 @@ class RandomAllocation(_OfGaussian):
     """
 
     kind: Literal["random-allocation"] = "random-allocation"
+    mechanism: Gaussian
     steps: Count
 
     def dominating_pair(self) -> dominating.Mixture:
-        """As `MixtureMechanism.dominating_pair`, of one of `steps` answers."""
+        """One shift, of one of `steps` answers."""
         return dominating.Mixture((self.mechanism.dominating_pair().mu,), (Fraction(1),), self.steps)
 
     @property
     def most_likely(self) -> float:
         """The probability of an answer to have the unit."""
         return 1.0 / self.steps
+
+    @property
+    def length(self) -> int:
+        """The number of answers."""
+        return self.steps
+
+    @property
+    def turns(self) -> int:
+        """One for each answer."""
+        return self.steps

@@ -2,26 +2,26 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from dpaudit.claims.sensitivity import Norm, Sensitivity
+from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace
-from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Calibrated, Move, distance
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.models import Positive
 from dpaudit.noise.grid import OnGrid
-from dpaudit.noise.randomness import Randomness
+from dpaudit.noise.randomness import OF_NOISE, Randomness
 from dpaudit.noise.sums import total
 
 #: Noise on a sum of rows.
@@ -30,38 +30,45 @@ _Others: TypeAlias = RandomizedResponse | Exponential | OpaquePureDP | OpaqueApp
 Inner = Annotated[_Noise | _Others, Field(discriminator="kind")]
 
 
-class OnSample(BaseMechanism):
-    """`mechanism` on a secret sample of the units; `contribution` bounds one unit's own part of a sum."""
+class HiddenSample(BaseMechanism):
+    """A unit is in a release by chance, and who is in it stays secret.
 
-    released_by = "release_sum"
+    A unit that is added and one that is removed are two pairs.
+    """
+
     condition = "hidden-sample"
-    drawn_exactly = True
+
+    @property
+    @abstractmethod
+    def most_likely(self) -> float:
+        """At most this is the probability that a unit is in the sample, or in an answer."""
+
+    @property
+    def expected_share(self) -> float:
+        """The part of a sum over all units that is in the sample on average."""
+        return self.most_likely
+
+
+class Around(HiddenSample):
+    """One with a mechanism inside, which gives it its noise and its sensitivity."""
 
     #: Whether another unit may be in the sample because a given one is not: the inner sensitivity is then
     #: that of replacing a unit, whatever the ledger's relation.
     swaps: ClassVar[bool] = False
 
-    mechanism: Inner
-    contribution: Positive | None = None
+    mechanism: BaseMechanism
 
     @property
-    @abstractmethod
-    def most_likely(self) -> float:
-        """At most this is the probability that a unit is in the sample."""
-
-    @abstractmethod
-    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Who of so many units is in a sample: [count]."""
-
-    def require_units(self, count: int, where: str, *, known: bool) -> None:
-        """Raise `InvalidParameter` for so many units; `known`: neighbours have the same number."""
+    def drawn_by_caller(self) -> bool:
+        """Whether that holds for the inner mechanism: then the sample is the caller's too."""
+        return self.mechanism.drawn_by_caller
 
     @property
-    def summed(self) -> _Noise:
+    def summed(self) -> Calibrated:
         """The inner mechanism, where it adds noise to a sum; raises `InvalidParameter` where it does not."""
-        if isinstance(self.mechanism, _Noise):
+        if isinstance(self.mechanism, Calibrated):
             return self.mechanism
-        what = f"a sample for a {self.mechanism.kind} mechanism"
+        what = f"a sample for a {type(self.mechanism).model_fields['kind'].default} mechanism"
         remedy = "sample for a mechanism that adds noise to a sum, or release it by release_opaque"
         raise InvalidParameter(what, where=type(self).__name__, why="it adds no noise to sums", remedy=remedy)
 
@@ -76,11 +83,6 @@ class OnSample(BaseMechanism):
         return self.mechanism.declared_sensitivity
 
     @property
-    def norm(self) -> Norm:
-        """The norm of the inner mechanism's sensitivity."""
-        return self.summed.norm
-
-    @property
     def noise(self) -> tuple[str, float] | None:
         """The inner mechanism's."""
         return self.mechanism.noise
@@ -93,10 +95,6 @@ class OnSample(BaseMechanism):
         """The mechanism with another sensitivity."""
         return self.model_copy(update={"mechanism": self.summed.with_sensitivity(sensitivity)})
 
-    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance of the sums over all records, sampled or not."""
-        return self.mechanism.moves(one, other)
-
     @property
     def typical_noise(self) -> float:
         """The inner mechanism's."""
@@ -107,6 +105,41 @@ class OnSample(BaseMechanism):
         """The inner mechanism's."""
         return self.mechanism.grid
 
+
+class SampledSum(Around):
+    """`mechanism` on one sum over a secret sample of its rows, which the curator draws."""
+
+    released_by = "release_sum"
+    drawn_exactly = True
+
+    @abstractmethod
+    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Which of so many rows are in a sample: [count]."""
+
+    def rows(self, contributions: Array, where: str) -> Array:
+        """The rows [m, ...] of the units' contributions [n, ...]; raises `InvalidParameter`."""
+        del where
+        return contributions
+
+    def require_units(self, count: int, where: str, *, known: bool) -> None:
+        """Raise `InvalidParameter` for so many units; `known`: neighbours have the same number."""
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance of the sums over all records, sampled or not."""
+        return self.mechanism.moves(one, other)
+
+    def sample(self, rows: OnGrid, randomness: Randomness) -> Array:
+        """The noisy sum [...] of the sampled ones of the rows [m, ...]."""
+        chosen = self.chosen(len(rows.integers), randomness)
+        return self.summed.answering()(part(rows, chosen), randomness)
+
+
+class OnSample(SampledSum):
+    """`mechanism` on a secret sample of the units; `contribution` bounds one unit's own part of a sum."""
+
+    mechanism: Inner
+    contribution: Positive | None = None
+
     def inner_pairs(self) -> tuple[dominating.Inner, dominating.Inner]:
         """The pairs of a replaced unit, and of one taken out: that of `contribution`, if it is less."""
         change: dominating.Inner = self.mechanism.dominating_pair()
@@ -116,10 +149,64 @@ class OnSample(BaseMechanism):
         own = declared.model_copy(update={"value": min(declared.value, self.contribution)})
         return change, self.mechanism.with_sensitivity(own).dominating_pair()
 
-    def sample(self, rows: OnGrid, randomness: Randomness) -> Array:
-        """The noisy sum [...] of the sampled ones of the units' rows [n, ...]."""
-        chosen = self.chosen(len(rows.integers), randomness)
-        return self.summed.sample(total(OnGrid(rows.integers[chosen], rows.exponent)), randomness)
+
+class InTurns(Around):
+    """`mechanism` on one sum after another, each over the units whose turn it is; turns are drawn by chance.
+
+    Row i of every step is the same unit's.
+    """
+
+    released_by = "sampled_stream"
+    condition = "hidden-turns"
+    drawn_exactly = True
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """The number of steps."""
+
+    @property
+    @abstractmethod
+    def turns(self) -> int:
+        """How many turns there are; they take the steps one after another, again and again."""
+
+    def takes_part(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Which of so many units take part in their turn: [count]."""
+        del randomness
+        return np.ones(count, dtype=np.bool_)
+
+    def answering(self) -> Callable[..., Array]:
+        """A stream of its own, with its units' turns, which takes each step's rows [n, ...] in order.
+
+        A row that no step before had is a new unit, with a turn of its own.
+        """
+        turns: list[int] = []
+        noisy, now = self.mechanism.answering(), [0]
+
+        def answer(rows: OnGrid, randomness: Randomness) -> Array:
+            if now[0] == self.length:
+                raise InvalidParameter(f"step {self.length + 1} of {self.length}", where=OF_NOISE)
+            count = len(rows.integers)
+            turns.extend(randomness.below(self.turns) for _ in range(count - len(turns)))
+            chosen = np.array(turns[:count], dtype=np.int64) == now[0] % self.turns
+            chosen[chosen] = self.takes_part(int(chosen.sum()), randomness)
+            found = noisy(part(rows, chosen), randomness)
+            now[0] += 1  # only now: a step that was refused is taken again
+            return found
+
+        return answer
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The largest distance of a step's sums over all units, whosever turn it is."""
+        declared = self.sensitivity
+        steps = zip(one[1:], other[1:], strict=True)
+        moved = max((distance(declared.norm, a.query - b.query) for a, b in steps), default=0.0)
+        return [Move(moved, declared.value, f"in {declared.norm}, in one step")]
+
+
+def part(rows: OnGrid, chosen: NDArray[np.bool_]) -> OnGrid:
+    """The sum [...] of the chosen ones of the rows [n, ...]."""
+    return total(OnGrid(rows.integers[chosen], rows.exponent))
 
 
 class PoissonSampled(OnSample):
@@ -161,8 +248,9 @@ class PoissonSampled(OnSample):
 
         `without` is the sum over the other sampled units, `with_unit` the same sum with the unit in it.
         """
-        inside = math.log(self.rate) + self.summed.log_density(output, with_unit)
+        noise = cast("_Noise", self.summed)
+        inside = math.log(self.rate) + noise.log_density(output, with_unit)
         if self.rate == 1.0:
             return inside
-        outside = math.log1p(-self.rate) + self.summed.log_density(output, without)
+        outside = math.log1p(-self.rate) + noise.log_density(output, without)
         return float(np.logaddexp(outside, inside))

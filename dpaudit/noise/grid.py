@@ -63,6 +63,11 @@ class OnGrid:
     integers: NDArray[Any]
     exponent: int
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the integers."""
+        return self.integers.shape
+
     def to_doubles(self) -> Array:
         """The nearest doubles, ties to even; infinite past the largest."""
         if self.integers.dtype == np.int64 and -1022 <= self.exponent < 960:

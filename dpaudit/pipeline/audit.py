@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
@@ -16,6 +15,7 @@ from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import about_run, name_of, terms
 from dpaudit.errors import UsageError
 from dpaudit.processes.host import NO_LIMITS, Limits
+from dpaudit.processes.hosting import hosting
 
 if TYPE_CHECKING:
     from dpaudit.auditors.sampling.one_run import Canaries
@@ -82,9 +82,9 @@ def audit(
         time_limit: seconds after which no further chunk is begun.
         stop_when_refuted: whether a sequential audit ends as soon as the claim is refuted.
         progress: called after each chunk.
-        in_process: whether a replay runs the algorithm in this process, as a debugger needs; left out, each
-            run has a process of its own.
-        limits: on the time and memory of each run of a replay in a process of its own.
+        in_process: whether to run the algorithm in this process, as a debugger needs; left out, each run of a
+            replay has a process of its own, and so has each chunk of a sampling audit.
+        limits: on the time and memory of each run in a process of its own.
         run_options: further arguments of `dpaudit.run`.
 
     Raises:
@@ -93,7 +93,7 @@ def audit(
         Exception: what `replay` or `audit_by_sampling` raises.
     """
     found = pairs_for(algorithm, pairs)
-    method = method or ("sequential" if isinstance(algorithm, Plain) else "replay")
+    method = method or ("sequential" if getattr(algorithm, "plain", False) else "replay")
     for name, value, known in (("method", method, METHODS), ("score", score, SCORES)):
         if not callable(value) and value not in known:
             remedy = f"give one of {', '.join(str(one) for one in known if one is not None)}"
@@ -120,8 +120,13 @@ def audit(
     sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}
     plan = SamplingPlan(number, seed, **sampling)
     options = _run_options(algorithm, claim, run_options)
-    judged |= {"method": method, "score": score, "curve": _curve(claim), "run_options": options}
-    return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
+    judged |= {"method": method, "curve": _curve(claim), "run_options": options, "progress": progress}
+    # A cluster's workers are processes of their own.
+    where: Any = {"in_process": in_process if cluster is None else True, "limits": limits}
+    kept = {"score": score} if callable(score) else {}
+    with hosting(algorithm, None, found, kept=kept, **where) as target:
+        judged["score"] = target.kept.get("score", score)
+        return audit_by_sampling(target.replayed, target.pairs, plan, **judged)
 
 
 @checked("one_run")
@@ -134,12 +139,15 @@ def one_run(
     delta: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    in_process: bool | None = None,
+    limits: Limits = NO_LIMITS,
     **run_options: Any,
 ) -> Audit:
     """Run an algorithm once on data with canaries, and guess which of them were in.
 
     `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
-    that a relation which the claim leaves open is adding or removing a unit.
+    that a relation which the claim leaves open is adding or removing a unit. The canaries are inserted and
+    scored in the algorithm's process.
     """
     from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
 
@@ -149,7 +157,10 @@ def one_run(
     claim = about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
     options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
     judged: Any = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
-    return audit_in_one_run(algorithm, canaries, guesses=guesses, seed=seed, run_options=options, **judged)
+    judged |= {"guesses": guesses, "seed": seed, "run_options": options}
+    kept = {"insert": canaries.insert, "score": canaries.score}
+    with hosting(algorithm, None, (), kept=kept, in_process=in_process, limits=limits) as target:
+        return audit_in_one_run(target.replayed, Canaries(canaries.number, **target.kept), **judged)
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
@@ -181,7 +192,7 @@ def _curve(claim: Claim | None) -> PrivacyCurve | None:
 
 def _run_options(algorithm: object, claim: Claim | None, options: dict[str, Any]) -> dict[str, Any]:
     """What decides a run: of a claim whom it is about, not its figure, so that kept runs serve any claim."""
-    if isinstance(algorithm, Plain):
+    if getattr(algorithm, "plain", False):
         return {}
     unit, neighbouring, trust_model = terms(claim)
     return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, **options}

@@ -22,6 +22,7 @@ from typing import Any, Final, Self
 
 from dpaudit.errors import TargetDied, TargetRaised
 from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.processes.calls import answer_call, written_call
 from dpaudit.processes.wire import BrokenFrame, frame, receive, send
 from dpaudit.processes.worker import raised, rebuilt, run_target
 
@@ -50,11 +51,21 @@ NO_LIMITS: Final = Limits()
 
 @dataclass(frozen=True)
 class Served:
-    """A target as its own process holds it: the algorithm, data by name, and what may be told of both."""
+    """A target as its own process holds it: the algorithm, data by name, and what may be told of both.
+
+    `kept` are functions of the target's author that calls may name, such as a score of its output.
+    """
 
     algorithm: Callable[..., Any]
     data: Mapping[str, Any]
     about: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+    def held(self) -> dict[tuple[str, str], Any]:
+        """All of it, by the names that `Elsewhere` gives."""
+        data = {("data", name): each for name, each in self.data.items()}
+        kept = {("kept", name): each for name, each in self.kept.items()}
+        return {("algorithm", ""): self.algorithm, **data, **kept}
 
 
 class Host:
@@ -98,8 +109,11 @@ class Host:
         """Start one run, as its order says."""
         mine, other = socket.socketpair()
         try:
-            header, rest = order["header"], {name: each for name, each in order.items() if name != "header"}
-            if header != self._header:  # told once for all runs that are alike
+            header, rest = (
+                order.get("header"),
+                {name: each for name, each in order.items() if name != "header"},
+            )
+            if header is not None and header != self._header:  # told once for all runs that are alike
                 send(self._control, ("header", header))
                 self._header = header
             send(self._control, ("run", rest))
@@ -111,6 +125,10 @@ class Host:
         finally:
             other.close()
         return Started(self, mine, pid)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Started:
+        """Start a call of one of dpaudit's own functions, on what stands for what is held there."""
+        return self.start({"call": written_call(function, arguments)})
 
     def status(self, pid: int, *, kill: bool = False) -> int:
         """Wait for a run's process, and give its exit status; negative for a signal's number."""
@@ -153,7 +171,10 @@ class Started:
 
     def __init__(self, host: Host, channel: socket.socket, pid: int) -> None:
         self._host, self._channel, self._pid = host, channel, pid
-        limit = host.limits.timeout
+        self._begin()
+
+    def _begin(self) -> None:
+        limit = self._host.limits.timeout
         self._ends = None if limit is None else time.monotonic() + limit
 
     def receive(self) -> Any:
@@ -172,6 +193,26 @@ class Started:
             status = self._host.status(self._pid)
             self._pid = 0
             raise died("the run", status) from None
+
+    def result(self, noted: Callable[[Any], object] = lambda _: None) -> Any:
+        """What a call returns; raises what it raised, and `TargetDied`.
+
+        `noted` is told what the call notes; the limit on its time holds from one note to the next.
+        """
+        self._begin()
+        try:
+            while True:
+                kind, found = self.receive()
+                if kind != "note":
+                    break
+                self._begin()
+                noted(found)
+            self.finished()
+        finally:
+            self.end()
+        if kind == "error":
+            raise again(found)
+        return found
 
     def finished(self) -> None:
         """The run has sent its last message: its process ends by itself."""
@@ -296,8 +337,11 @@ def _run(
         os.register_at_fork(after_in_child=channel.close)
         if limits.memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
-        assert ledger is not None  # noqa: S101  (its header came before the first run)
-        run_target(served.algorithm, served.data[order["data"]], order, ledger, channel)
+        if "call" in order:
+            answer_call(order["call"], served.held(), channel)
+        else:
+            assert ledger is not None  # noqa: S101  (its header came before the first run)
+            run_target(served.algorithm, served.data[order["data"]], order, ledger, channel)
         status = 0
     finally:
         _flush()

@@ -23,19 +23,25 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Given, Question, describe
 from dpaudit.errors import DpauditError, InvalidParameter, TargetDied
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array
+from dpaudit.mechanisms import Array, InTurns
 from dpaudit.noise.grid import OnGrid
+from dpaudit.processes.calls import Elsewhere
 from dpaudit.processes.host import Host, Started, again
 from dpaudit.processes.wire import BrokenFrame
 from dpaudit.processes.worker import written
 
 
 @dataclass(frozen=True)
-class HostedData:
+class HostedData(Elsewhere):
     """Data that a target's process holds, by name; ``n_users`` where they say how many users there are."""
 
     name: str
     n_users: int | None = None
+
+    @property
+    def held_as(self) -> tuple[str, str]:
+        """They are data."""
+        return "data", self.name
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,11 @@ class Unplain:
 
 
 @dataclass
-class Hosted:
+class Hosted(Elsewhere):
     """An algorithm in a process of its own, called as any other with data that stand in that process too.
 
     Attributes:
+        plain: whether it draws its own noise, so that it can be sampled and nothing else.
         twin: the name of the public stand-in data; None where there is no twin.
         around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
         findings: how the worker differed from its twin, for the data's holder alone.
@@ -63,9 +70,15 @@ class Hosted:
     twin: str | None = None
     around: Mapping[str, Any] | None = None
     with_utility: bool = False
+    plain: bool = False
     drawn: Any = None
     findings: list[Finding] = field(default_factory=list)
     measured: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def held_as(self) -> tuple[str, str]:
+        """It is the algorithm."""
+        return "algorithm", ""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Itself: a run leaves nothing behind in the algorithm's process."""
@@ -257,7 +270,8 @@ class _Lockstep(_Alone):
         if self._worker is None or number not in self._open or release.grid is None:
             return value
         size = float(np.abs(value["query"]).max(initial=0.0))
-        self._sums[number] = self._sums.get(number, 0.0) + size
+        earlier = 0.0 if isinstance(release.mechanism, InTurns) else self._sums.get(number, 0.0)
+        self._sums[number] = earlier + size
         if self._sums[number] < 2.0 ** (release.grid + _REACH):
             return value
         self._part(f"its values for {_named(asked)} are too large for the noise", asked)

@@ -7,9 +7,10 @@ what they name.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from dpaudit.certificate.process import IN_PROCESS, Process
@@ -17,6 +18,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.running import name_of
+from dpaudit.processes.calls import Kept
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
 from dpaudit.processes.wire import NotPlain, frame
@@ -39,6 +41,7 @@ class Target:
     Attributes:
         replayed: the algorithm that audits run, with `pairs`.
         process: how the certified run is made.
+        kept: the author's other functions, such as a score, by name.
     """
 
     algorithm: Any
@@ -46,17 +49,24 @@ class Target:
     pairs: Sequence[Pair]
     replayed: Callable[..., Any]
     process: Process = IN_PROCESS
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 def served(
-    algorithm: Callable[..., Any], data: Any, pairs: Sequence[Pair] = (), *, own_pairs: bool = False
+    algorithm: Callable[..., Any],
+    data: Any,
+    pairs: Sequence[Pair] = (),
+    *,
+    own_pairs: bool = False,
+    kept: Mapping[str, Any] = MappingProxyType({}),
 ) -> Served:
     """A target as its own process holds it.
 
     An algorithm's ``stand_in(users)`` makes public data for a twin: under replace-one for as many users as
     `data` say that they have, else for None; without one, a twin gets the first pair's neighbour. ``stand_in
     = None`` says that no public data will do. `own_pairs` is whether the pairs are the algorithm's own, a
-    function of public parameters alone. What a certificate may repeat is told in plain values.
+    function of public parameters alone, and `kept` are the author's other functions. What a certificate may
+    repeat is told in plain values.
     """
     held = {_DATA: data}
     told = []
@@ -87,8 +97,9 @@ def served(
         "pairs": told,
         "stand-in": source,
         "stand-in for users": users is not None,
+        "kept": list(kept),
     }
-    return Served(algorithm, held, about)
+    return Served(algorithm, held, about, kept)
 
 
 def _same(pair: Pair) -> bool:
@@ -107,13 +118,15 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
         return HostedData(name, about["users"][name])
 
     claim = None if about["claim"] is None else Claim(**about["claim"])
-    twin = None if about["stand-in"] is None else _STAND_IN
-    algorithm = Hosted(host, about["name"], claim, about["parameters"], twin=twin, with_utility=utility)
+    how: dict[str, Any] = {"twin": None if about["stand-in"] is None else _STAND_IN, "with_utility": utility}
+    how["plain"] = about.get("plain", False)
+    algorithm = Hosted(host, about["name"], claim, about["parameters"], **how)
     pairs = [
         Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
         for pair in about["pairs"]
     ]
-    return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host))
+    kept = {name: Kept(name) for name in about.get("kept", ())}
+    return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host), kept)
 
 
 def _process(host: Host) -> Process:
@@ -131,25 +144,28 @@ def hosting(
     utility: bool = False,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     trust_model: TrustModel = TrustModel.CENTRAL,
+    kept: Mapping[str, Any] = MappingProxyType({}),
     in_process: bool | None,
     limits: Limits,
 ) -> Iterator[Target]:
     """A target in a fork of this process, for as long as the context lasts.
 
     `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
-    dpaudit is no foreign code: its certified run has a process of its own, its audits have not. Under joint
-    trust every user is shown a view of their own data, which no twin has: there is none then, and none where
-    a stand-in knows the number of users that the relation protects.
+    dpaudit is no foreign code: its certified run has a process of its own, its audits have not. `kept` are
+    the author's other functions, of which the target has the names. Under joint trust every user is shown
+    a view of their own data, which no twin has: there is none then, and none where a stand-in knows the
+    number of users that the relation protects.
     """
     here = in_process_by_default() if in_process is None else in_process
     own = type(algorithm).__module__.startswith("dpaudit.algorithms.")
     if isinstance(algorithm, Hosted):
         target = Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host))
-        yield _for(neighbouring, trust_model, target)
+        yield replace(_for(neighbouring, trust_model, target), kept=kept)
     elif here or (own and data is None):
-        yield Target(algorithm, data, pairs, algorithm)
+        yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
-        with Host(lambda: served(algorithm, data, pairs, own_pairs=own_pairs), limits) as host:
+        about: Any = {"own_pairs": own_pairs, "kept": kept}
+        with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
             target = target_in(host, utility=utility)
             if own:
                 target = replace(target, pairs=pairs, replayed=algorithm)

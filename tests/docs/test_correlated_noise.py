@@ -23,13 +23,15 @@ PAGE = (Path(__file__).parents[2] / "docs" / "correlated-noise.md").read_text(en
 STEPS = 512
 
 
-def test_the_snippet_prints_what_the_page_says_and_the_table_is_of_its_strategy_and_others() -> None:
-    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+def test_the_snippets_print_what_the_page_says_and_the_table_is_of_its_strategy_and_others() -> None:
+    snippets = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    shown = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(snippets) == len(shown) == 2
     names: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(snippet, names)  # noqa: S102  (the page's own code)
-    assert printed.getvalue() == shown
+    for snippet, expected_text in zip(snippets, shown, strict=True):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(snippet, names)  # noqa: S102  (the page's own code)
+        assert printed.getvalue() == expected_text
 
     def errors(strategy: Strategy) -> tuple[float, float]:
         error = prefix_error(strategy, STEPS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import dpaudit
 from dpaudit import errors
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import profiles
@@ -28,6 +29,13 @@ YEAR = re.compile(r"\b(19|20)\d\d\b")
 
 def read(page: str) -> str:
     return (DOCS / f"{page}.md").read_text(encoding="utf-8")
+
+
+def test_the_python_reference_has_every_public_name_once() -> None:
+    entries = re.findall(r"^\.\. auto(\w+):: dpaudit\.(\w+)$", read("reference"), re.MULTILINE)
+    assert sorted(name for _, name in entries) == sorted(dpaudit.__all__)
+    for kind, name in entries:
+        assert (kind == "class") == isinstance(getattr(dpaudit, name), type), name
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)

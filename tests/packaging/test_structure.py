@@ -43,6 +43,7 @@ NEW = {
     "correlated noise": "dpaudit/mechanisms/correlated/",
     "mixtures and random allocation": "dpaudit/mechanisms/mixtures.py",
     "their tables of losses": "accountants/pairs/mixtures.py",
+    "sampled sums step by step through the curator": "dpaudit/curator/turns.py",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
     "findings at the line of the claim": "dpaudit/app/gate/places.py",
     "releases at their line": "dpaudit/ledger/places.py",
@@ -52,10 +53,13 @@ NEW = {
     "targets in processes of their own": "dpaudit/processes/",
     "the same as options": "dpaudit/app/options/processes.py",
     "the same in certificates": "dpaudit/certificate/process.py",
+    "where dpaudit was installed from": "dpaudit/app/origin.py",
+    "private group-bys of data frames": "dpaudit/tables/",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "features that see scale, order and ties": "auditors/statistics/features.py",
     "events chosen by a smooth likelihood ratio": "auditors/statistics/tails.py",
     "scores learned without another library": "auditors/statistics/logistic.py",
+    "sampled runs in processes of their own": "auditors/sampling/elsewhere.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -85,6 +89,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 54),
     "verbs that open their targets elsewhere": ("dpaudit/app/verbs/audit.py, certify.py, gate", 63),
     "runs, replays and stand-ins elsewhere": ("dpaudit/pipeline/certify.py, audit.py, auditors/replay", 80),
+    "sampled runs and their scores elsewhere": ("auditors/sampling, dpaudit/pipeline, options", 69),
     "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 48),
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
@@ -95,9 +100,13 @@ GROWN: dict[str, tuple[str, int]] = {
     "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "outcomes of any kind": ("auditors/sampling and statistics/classifier.py, samples.py", 195),
+    "sums by turns and over sampled records": ("dpaudit/mechanisms/sampled.py, dpaudit/curator, ...", 144),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "sampling in groups, what was left open in a sentence": ("dpaudit/app/report", 35),
+    "limits that are asked for, installs that are found": ("dpaudit/app/verbs/init.py, gate/formats.py", 47),
+    "tables through the curator": ("dpaudit/curator/curator.py", 15),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 

@@ -31,7 +31,6 @@ from dpaudit.mechanisms import (
     GaussianProcess,
     GaussianSparseVector,
     MatrixMechanism,
-    MixtureMechanism,
     MixtureOfGaussians,
     NegativeBinomial,
     OpaqueApproxDP,
@@ -420,7 +419,8 @@ def mixes(first: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[Any, in
 
 def sound(mix: list[tuple[Any, int]], delta: float, neighbouring: Neighbouring) -> None:
     """No accountant's curve is below the truth, NaN or negative, and none refuses without reason."""
-    if any(isinstance(m, MixtureMechanism) for m, _ in mix) and neighbouring is Neighbouring.REPLACE_ONE:
+    mixtures = MixtureOfGaussians | SampledRecords | RandomAllocation
+    if any(isinstance(m, mixtures) for m, _ in mix) and neighbouring is Neighbouring.REPLACE_ONE:
         neighbouring = Neighbouring.ADD_OR_REMOVE_ONE  # nothing is claimed of replaced units there
     releases = [Release(label="release", mechanism=m, count=count) for m, count in mix]
     with mp.workdps(40):

@@ -39,7 +39,7 @@ class SampledLaplaceFactor(SampledFactor):
         capped = points > 128 or panels * points > MOST_POINTS
         points = min(points, 128)
         panels = min(panels, MOST_POINTS // points)
-        node, weight = _legendre(points)
+        node, weight = legendre(points)
         e, w = self.parameter, 0.5 * self.parameter / panels
         x = (w * (2.0 * np.arange(panels) + 1.0)[:, None] + w * node[None, :]).ravel()
         log_base = np.log(np.tile(0.5 * w * weight, panels)) - x
@@ -79,4 +79,7 @@ def layout(epsilon: float, exponent: float, end: float, level: float) -> tuple[i
     return panels, 2 + math.ceil(0.5 * (level + growth) / math.log(stretch)), stretch
 
 
-_legendre = functools.cache(np.polynomial.legendre.leggauss)
+@functools.cache
+def legendre(points: int) -> tuple[Vector, Vector]:
+    """Nodes in [-1, 1], and their weights."""
+    return np.polynomial.legendre.leggauss(points)

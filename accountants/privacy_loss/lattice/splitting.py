@@ -39,6 +39,7 @@ from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
 from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import replaced_loss, replaced_point
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.contour.sampled_laplace import legendre
 from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
@@ -49,7 +50,6 @@ FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which 
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
 Spectrum: TypeAlias = NDArray[np.complex128]
-_SIX, _THREE = np.polynomial.legendre.leggauss(6), np.polynomial.legendre.leggauss(3)
 
 
 @dataclass(frozen=True)
@@ -393,7 +393,8 @@ def _legendre(edges: Vector, furthest: float, widest: float) -> tuple[Vector, Ve
     edges = np.unique(edges[np.abs(edges) <= furthest])
     half, middle = 0.5 * np.diff(edges)[:, None], 0.5 * (edges[1:] + edges[:-1])[:, None]
     narrow, nodes, logs = half[:, 0] <= widest / 64.0, [], []
-    for (node, weight), some in ((_SIX, ~narrow), (_THREE, narrow)):
+    for points, some in ((6, ~narrow), (3, narrow)):
+        node, weight = legendre(points)
         nodes.append((middle[some] + half[some] * node).ravel())
         logs.append((np.log(half[some]) + np.log(weight)).ravel())
     return np.concatenate(nodes), np.concatenate(logs)

@@ -19,7 +19,7 @@ from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.smooth import CalibrationName
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
-from dpaudit.app.figures.picture import Row, named, rows_of, standard_error
+from dpaudit.app.figures.picture import Row, rows_of, standard_error
 from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.options.option import COUNT, option
@@ -317,20 +317,29 @@ def _picture(rows: Sequence[Row], title: str) -> Spec:
         dash = {**channel("calibration"), "legend": None, "scale": {"domain": ["none", "lemma", "exact"]}}
         x = axis(field, abscissa, logarithmic, format="~s", values=decades)
         y = axis("mean", ordinate, logarithmic, format="~e", tickCount=6)
-        base = {"x": x, "color": colour(named(chosen), "curve")}
+        curves = {str(row["curve"]): row["aggregate"] for row in chosen}
+        base = {"x": x, "color": colour(list(curves), "curve")}
+        # Eight curves have six colours: what is shared by a curve on states and one on pairs has two shapes.
+        forms = ["circle" if aggregate == 1 else "square" for aggregate in curves.values()]
+        shape = {
+            **channel("curve"),
+            "scale": {"domain": list(curves), "range": forms},
+            "legend": {"title": None},
+        }
         error = {**base, "y": channel("low", "quantitative"), "y2": {"field": "high"}}
         layers = [
             marks(chosen, "rule", error),
-            marks(chosen, "line", {**base, "y": y, "strokeDash": dash}, point={"size": 18}),
+            marks(chosen, "line", {**base, "y": y, "strokeDash": dash}),
+            marks(chosen, "point", {**base, "y": y, "shape": shape}, filled=True, size=30, opacity=1),
         ]
         heading = f"({name}) {PANELS[name]}{words}"
         drawn = {"layer": layers, "title": heading, "width": 380, "height": height}
-        return {**drawn, **resolved(color="shared")}
+        return {**drawn, **resolved(color="shared", shape="shared")}
 
     sizes = dict.fromkeys(row["episodes"] for row in rows if row["panel"] == "b")
     column = [panel("b", words=f", m={m}", height=100, episodes=m) for m in sizes]
-    sweep = {"vconcat": column, **resolved(color="shared", strokeDash="shared")}
-    apart = resolved(color="independent")
+    sweep = {"vconcat": column, **resolved(color="shared", shape="shared", strokeDash="shared")}
+    apart = resolved(color="independent", shape="independent")
     halves = [{"hconcat": row, **apart} for row in ([panel("a"), sweep], [panel("c"), panel("d")])]
     return specification({"vconcat": halves, **apart, "title": title})
 

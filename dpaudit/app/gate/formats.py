@@ -14,6 +14,7 @@ from rich.console import RenderableType
 
 from dpaudit.app.gate.report import RULES, Finding, Place, Report, outcome
 from dpaudit.app.gate.settings import Waiver
+from dpaudit.app.origin import origin
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import bullets, line, table
 
@@ -126,11 +127,13 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run; a waived finding is a suppressed result."""
+    page = origin().page("docs/gate.md", "findings-and-exit-codes")
     rules = [
         {
             "id": name,
             "shortDescription": {"text": rule.meaning},
             "defaultConfiguration": {"level": rule.level},
+            **({} if page is None else {"helpUri": page}),
         }
         for name, rule in RULES.items()
     ]

@@ -1,7 +1,7 @@
 """The options of `dpaudit audit` that say how runs are made and scored, and which method takes which."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,22 +56,29 @@ class Settings:
             why, remedy = "the cluster sets the number of workers", "give one of them"
             raise UsageError("--dask and --workers at once", where="--workers", why=why, remedy=remedy)
 
-    def scored(self) -> Any:
-        """The score that ``--score`` names: a keyword of the auditors, a callable, or None."""
-        if self.score is None or self.score in {"exact", "logistic", "boosting"}:
-            return self.score
+    def functions(self, method: str | None) -> dict[str, Any]:
+        """What ``--score`` and ``--canaries`` name for this method, or for the one that suits the target."""
+        if method == "one-run":
+            canaries = self._made_canaries()
+            return {"insert": canaries.insert, "score": canaries.score}
+        if method == "replay" or self.score is None or self.score in {"exact", "logistic", "boosting"}:
+            return {}
         if ":" not in self.score:
             remedy = "give exact, logistic, boosting, path.py:NAME or package.module:NAME"
             raise UsageError(f"no score {self.score!r}", where="--score", remedy=remedy)
-        return _callable(self.score, "--score", "it is called with each output")
+        return {"score": _callable(self.score, "--score", "it is called with each output")}
 
-    def sampling(self) -> dict[str, Any]:
-        """The arguments of `dpaudit.audit` that say how a sampling audit is made."""
+    def sampling(self, functions: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of `dpaudit.audit` that say how a sampling audit is made, with its `functions`."""
         same = {name: getattr(self, name) for name in ("workers", "chunk", "resume", "time_limit")}
-        stop = bool(self.stop_when_refuted)
-        return {**same, "score": self.scored(), "cluster": self.dask, "stop_when_refuted": stop}
+        stop, score = bool(self.stop_when_refuted), functions.get("score", self.score)
+        return {**same, "score": score, "cluster": self.dask, "stop_when_refuted": stop}
 
-    def canaries_for(self) -> Canaries:
+    def canaries_with(self, functions: Mapping[str, Any]) -> Canaries:
+        """The canaries, with their `functions`."""
+        return Canaries(self.number("one-run"), functions["insert"], functions["score"])
+
+    def _made_canaries(self) -> Canaries:
         """Call what ``--canaries`` names with their number."""
         number = self.number("one-run")
         if self.canaries is None:

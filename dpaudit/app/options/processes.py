@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +39,8 @@ class Opened:
     """A target, its data and its pairs, here or by the names that they have in its process.
 
     `own_pairs` is whether the pairs are a built-in algorithm's own; `told` is what was asked about the
-    algorithm, where it is; `plain` is whether it draws its own noise.
+    algorithm, where it is; `plain` is whether it draws its own noise, and `kept` are the author's other
+    functions.
     """
 
     algorithm: Callable[..., Any]
@@ -49,6 +50,7 @@ class Opened:
     plain: bool
     told: Mapping[str, Any]
     own_pairs: bool = False
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -105,11 +107,13 @@ def open_target(
     needs_data: bool = True,
     processes: Processes = DEFAULT,
     tell: Callable[[Any], Mapping[str, Any]] = lambda _: {},
+    keep: Callable[[], Mapping[str, Any]] = dict,
 ) -> Iterator[Opened]:
     """A target and its pairs, for as long as the context lasts.
 
-    A built-in algorithm is no foreign code: it is opened here. Raises as `targets.load_target`, `load_pair`
-    and, with `needs_data`, `data_for`; and `TargetDied` where a process of its own ends while it is opened.
+    `keep` gives the author's other functions by name. A built-in algorithm is no foreign code: it is opened
+    here. Raises as `targets.load_target`, `load_pair` and, with `needs_data`, `data_for`; and `TargetDied`
+    where a process of its own ends while it is opened.
     """
 
     def make() -> tuple[targets.Target, Any, Sequence[Pair]]:
@@ -120,21 +124,22 @@ def open_target(
 
     def prepare() -> Served:
         chosen, data, pairs = make()
-        found = served(chosen.algorithm, data, pairs, own_pairs=pair is None)
+        found = served(chosen.algorithm, data, pairs, own_pairs=pair is None, kept=keep())
         more = {"plain": isinstance(chosen.algorithm, Plain), "told": dict(tell(chosen.algorithm))}
-        return Served(found.algorithm, found.data, {**found.about, **more})
+        return replace(found, about={**found.about, **more})
 
     here = in_process_by_default() if processes.in_process is None else processes.in_process
     if here or (reference in CATALOGUE and pair is None):
         chosen, data, pairs = make()
         is_plain = isinstance(chosen.algorithm, Plain)
-        told = tell(chosen.algorithm)
-        yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, told, own_pairs=pair is None)
+        about: Any = {"told": tell(chosen.algorithm), "own_pairs": pair is None, "kept": keep()}
+        yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, **about)
         return
     with foreign_code(reference, "starting it"):
         host = Host(prepare, processes.limits)
     with host:
         target = target_in(host, utility=True)
         claim: Claim | None = getattr(target.algorithm, "claim", None)
-        about = host.about
-        yield Opened(target.algorithm, target.data, target.pairs, claim, about["plain"], about["told"])
+        told = host.about["told"]
+        hosted = target.algorithm, target.data, target.pairs, claim, target.algorithm.plain
+        yield Opened(*hosted, told, kept=target.kept)

@@ -62,8 +62,17 @@ def evaluation(certificate: Certificate, computed: Sequence[Bound] | None) -> It
     yield Paragraph(
         "What the guidelines for evaluating differential privacy ask about a deployment, and what is known."
     )
-    asked = _answers(certificate, computed)
-    yield Grid(("question", "from", "answer"), [(q, *answer) for q, answers in asked for answer in answers])
+    asked = list(_answers(certificate, computed))
+    rows = [
+        ("" if place else question, *answer)
+        for question, answers in asked
+        for place, answer in enumerate(answers)
+    ]
+    yield Grid(("question", "from", "answer"), rows)
+    silent = [question for question, answers in asked if not any(source == "stated" for source, _ in answers)]
+    left_open = [question for question in silent if question not in _NOT_FOR_THE_AUTHOR]
+    if left_open:
+        yield Paragraph(f"The author states nothing about: {', '.join(left_open).lower()}.")
 
 
 #: What an answer rests on, and the answer.
@@ -93,8 +102,12 @@ _UNSEEN = "how long releases take, memory, and whatever else than the output an 
 _SECURITY = "how the records are stored, who can read them, and how they were collected"
 
 
+#: What no statement of an author's is asked about.
+_NOT_FOR_THE_AUTHOR = ("Strength", "Side channels", "Tests")
+
+
 def _stated(*texts: str) -> list[_Answer]:
-    return [("stated", text) for text in texts if text != NOT_STATED] or [("not stated", "")]
+    return [("stated", text) for text in texts if text != NOT_STATED]
 
 
 def _parameters(certificate: Certificate, computed: Sequence[Bound] | None) -> list[_Answer]:

@@ -47,7 +47,7 @@ _OWN_CLAIMS: dict[Proof | None, tuple[str, str]] = {
 
 def _budget(certificate: Certificate) -> Drawn | None:
     found = [share for share in shares(certificate.releases) if share.share is not None]
-    if not found:
+    if len(found) < 2:  # one bar of 100% says nothing
         return None
     rows: list[dict[str, Any]] = [
         {
@@ -80,7 +80,7 @@ def _budget(certificate: Certificate) -> Drawn | None:
 
 def _course(certificate: Certificate) -> Drawn | None:
     found = course(certificate)
-    if found is None:
+    if found is None or len(found[1]) < 2:  # one step is no course
         return None
     held, totals = found
     line = "budget held by the filter" if certificate.budget else "claim"

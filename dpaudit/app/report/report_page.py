@@ -13,6 +13,7 @@ from dpaudit.app.text.output import assured, counted, lower
 from dpaudit.app.text.streams import all_printable, printable
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
 from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.statement import NOT_STATED
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding, Proof
 from dpaudit.claims.bounds import Bound
 from dpaudit.pipeline.recheck import AS_STATED
@@ -44,6 +45,9 @@ _FIELDS = {
     "waivers": "Waivers",
 }
 
+#: Releases that are named where they are sampled alike; of more their number is given.
+_NAMED = 3
+
 #: Why a picture is missing where there are others.
 _NOT_DRAWN = {
     "course": "The total after each release is not drawn: its accountant is too costly to run for each "
@@ -65,6 +69,8 @@ def report(
     pictures: dict[str, Block] = {}
     if captions is not None:
         pictures |= {name: Paragraph(words) for name, words in _NOT_DRAWN.items()}
+        if len(certificate.releases) == 1:  # a course of one step would say nothing
+            del pictures["course"]
         pictures |= {name: Picture(name, caption) for name, caption in captions.items()}
     drawn = (section(certificate, pictures) for section in (_releases, _guarantee, _experiments))
     plain = (section(certificate) for section in (_deployment, _limits, _reproduction))
@@ -161,7 +167,7 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterat
         words += f" How many there are may depend on the data; a filter held the run to {certificate.budget}."
     yield Paragraph(words)
     columns = ("release", "mechanism", "sensitivity", "claimed", "proved", "share", "verdict")
-    yield Grid(columns, [_row(share) for share in found], numbers=("claimed", "proved", "share"))
+    yield _filled(columns, [_row(share) for share in found], numbers=("claimed", "proved", "share"))
     yield from _drawn(pictures, "budget", "course")
 
 
@@ -252,10 +258,7 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
     grid = "in floating point" if numerics.floating_point else "exactly"
     group = "" if certificate.group_size == 1 else f", groups of {certificate.group_size}"
     relation = certificate.neighbouring
-    words = "each unit independently with probability"
-    sampled = [f"{one.label}: {words} {one.rate:g}" for one in certificate.sampling]
-    if len(sampled) > MOST_LINES:
-        sampled[MOST_LINES:] = [f"and {len(sampled) - MOST_LINES} more"]
+    sampled = _sampled(certificate)
     recorded = {
         "Unit of privacy": f"{certificate.unit}{group}",
         "Neighbouring data": f"{relation}: one unit {RELATIONS[relation]}",
@@ -267,10 +270,29 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
         "Comparison": f"a bound meets a claim up to a relative {numerics.claim_tolerance:g}",
     }
     yield Grid(("", "recorded"), list(recorded.items()))
-    yield Paragraph("Stated by the author, and not checked:")
     statement = certificate.statement.to_json()
-    lists = {name: "; ".join(one) or "none" for name, one in statement.items() if isinstance(one, list)}
-    yield Grid(("", "stated"), [[words, {**statement, **lists}[name]] for name, words in _FIELDS.items()])
+    given = {_FIELDS[name]: text for name, text in statement.items() if text != NOT_STATED}
+    if given:
+        yield Paragraph("Stated by the author, and not checked:")
+        lists = {name: "; ".join(one) or "none" for name, one in given.items() if isinstance(one, list)}
+        yield Grid(("", "stated"), [[words, text] for words, text in {**given, **lists}.items()])
+    left_open = [words for words in _FIELDS.values() if words not in given]
+    if left_open:
+        yield Paragraph(f"Not stated by the author: {'; '.join(left_open)}.")
+
+
+def _sampled(certificate: Certificate) -> list[str]:
+    """With which probability units are sampled, and in which releases, or how many of them."""
+    at: dict[float, list[str]] = {}
+    for one in certificate.sampling:
+        at.setdefault(one.rate, []).append(one.label)
+    words = "each unit independently with probability"
+    lines = [
+        f"{', '.join(labels) if len(labels) <= _NAMED else f'{len(labels)} releases'}: {words} {rate:g}"
+        for rate, labels in at.items()
+    ]
+    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    return [*lines[:MOST_LINES], *more]
 
 
 def _limits(certificate: Certificate) -> Iterator[Block]:

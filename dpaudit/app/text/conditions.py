@@ -21,6 +21,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.SMOOTH_BOUND: "that the noise scale of {releases} bounds the local sensitivity and is smooth",
     Code.HIDDEN_SAMPLE: "that it stays secret who was sampled in {releases}",
+    Code.HIDDEN_TURNS: (
+        "that it stays secret whose turn is when in {releases}, and that a row is of the same unit in every "
+        "step"
+    ),
     Code.JUSTIFIED_GUARANTEE: "the guarantee of {releases}, which its author justifies as follows: {text}",
     Code.STREAM_PLACES: (
         "that items keep their places in the stream of {releases}, so that removing one leaves a zero"

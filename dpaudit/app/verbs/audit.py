@@ -1,6 +1,7 @@
 """`dpaudit audit`: try to refute a claim by experiment."""
 
 import contextlib
+import functools
 from dataclasses import replace
 from typing import Any, cast
 
@@ -105,7 +106,19 @@ def audit(
         remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
         raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
     _require_no_pair(method, pair_reference)
-    chosen = _opened(ctx, target, method, pair_reference, parameters, where, plain=plain)
+    if method is not None:
+        settings.require_used(method)
+    here = (
+        where if settings.dask is None else replace(where, in_process=True)
+    )  # what a cluster runs, it is sent
+    about: dict[str, Any] = {
+        "parameters": parameters,
+        "pair": pair_reference,
+        "plain": plain,
+        "processes": here,
+    }
+    keep = functools.partial(settings.functions, method)
+    chosen = ctx.with_resource(open_target(target, needs_data=False, keep=keep, **about))
     method = method or ("sequential" if chosen.plain else "replay")
     settings.require_used(method)
     _require_no_exact_ratio(settings, chosen)
@@ -113,8 +126,9 @@ def audit(
     if stated.epsilon is None:  # then --delta says where the bound on epsilon is stated
         shared["delta"], stated = stated.delta, replace(stated, delta=None)
     shared["claim"] = stated.claim(chosen.claim)
+    shared |= {"in_process": where.in_process, "limits": where.limits}
     if method == "one-run":
-        canaries = settings.canaries_for()
+        canaries = settings.canaries_with(chosen.kept)
         with foreign_code(target, "auditing it"):
             found = one_run(chosen.algorithm, canaries, guesses=settings.guesses, **shared)
     else:
@@ -123,7 +137,6 @@ def audit(
             why = "an audit compares two data sets that differ in one unit of privacy"
             remedy = "add --pair MODULE:CALLABLE, which returns (data, neighbour)"
             raise UsageError(what, where=f"TARGET {target}", why=why, remedy=remedy)
-        shared |= {"in_process": where.in_process, "limits": where.limits}
         found = _on_pairs(target, chosen, cast("Method", method), settings, shared)
     if output_format == "json":
         print_json(audit_json(found))
@@ -136,26 +149,6 @@ def audit(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _opened(
-    ctx: click.Context,
-    target: str,
-    method: str | None,
-    pair: str | None,
-    parameters: dict[str, Any],
-    where: Processes,
-    *,
-    plain: bool,
-) -> Opened:
-    """The target, in a process of its own where it is replayed."""
-    sampled = plain or method not in {None, "replay"}
-    here = replace(where, in_process=True) if sampled else where
-    about: dict[str, Any] = {"parameters": parameters, "pair": pair, "plain": plain, "needs_data": False}
-    chosen = ctx.with_resource(open_target(target, processes=here, **about))
-    if chosen.plain and not sampled and here.in_process is None:
-        return _opened(ctx, target, "sequential", pair, parameters, where, plain=plain)
-    return chosen
-
-
 def _on_pairs(
     target: str, chosen: Opened, method: Method, settings: Settings, shared: dict[str, Any]
 ) -> Audit:
@@ -164,7 +157,7 @@ def _on_pairs(
     total = settings.number(method) * len(pairs)
     with contextlib.ExitStack() as stack:
         if method != "replay":
-            sampling = settings.sampling()
+            sampling = settings.sampling(chosen.kept)
             progress = stack.enter_context(Progress(total, "runs a side"))
             sampling["progress"] = lambda so_far: _show(progress, so_far)
         stack.enter_context(foreign_code(target, "auditing it"))

@@ -3,18 +3,20 @@
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import BaseMechanism
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
+from dpaudit.mechanisms.sampled import InTurns
 from dpaudit.models import Positive
+from dpaudit.noise.randomness import Randomness
 
 
-class SampledMatrix(BaseMechanism):
+class SampledMatrix(InTurns):
     """`mechanism` on items that sum up sampled units, each unit with its turn every `separation` steps.
 
     Obligation: the units are split into `separation` groups that no change of one unit shifts; item t sums up
@@ -26,8 +28,6 @@ class SampledMatrix(BaseMechanism):
     Factorization", Theorem 4). A replaced unit is hidden only if its own row is bounded too: `contribution`,
     as in `PoissonSampled`. How often a unit may take part follows: `participations` is not used.
     """
-
-    condition = "hidden-sample"
 
     kind: Literal["sampled-matrix"] = "sampled-matrix"
     rate: Annotated[Positive, Field(le=1)]
@@ -51,14 +51,23 @@ class SampledMatrix(BaseMechanism):
         return self.rate
 
     @property
-    def sensitivity(self) -> Sensitivity:
-        """The inner mechanism's: that of an item."""
-        return self.mechanism.sensitivity
+    def expected_share(self) -> float:
+        """The rate, among those whose turn it is."""
+        return self.rate / self.turns
 
     @property
-    def noise(self) -> tuple[str, float] | None:
-        """The inner mechanism's."""
-        return self.mechanism.noise
+    def length(self) -> int:
+        """That of the stream."""
+        return self.mechanism.steps
+
+    @property
+    def turns(self) -> int:
+        """As many as a unit's turns lie apart."""
+        return self.mechanism.separation
+
+    def takes_part(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Independent coins."""
+        return randomness.coins(count, self.rate)
 
     def dominating_pair(self) -> dominating.Sampled:
         """One sampled Gaussian pair for each turn."""
@@ -69,16 +78,3 @@ class SampledMatrix(BaseMechanism):
         turns = -(-inner.steps // inner.separation)
         one = dominating.Gaussian(column * inner.ratio(inner.sigma))
         return dominating.Sampled(one, self.rate, own, turns)
-
-    def with_noise(self, value: float) -> Self:
-        """With other noise inside."""
-        return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
-
-    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The mechanism with another sensitivity."""
-        return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
-
-    @property
-    def typical_noise(self) -> float:
-        """The inner mechanism's."""
-        return self.mechanism.typical_noise

@@ -19,7 +19,7 @@ from dpaudit.mechanisms.correlated.sensitivity import Reach, reach
 from dpaudit.mechanisms.correlated.strategies import Strategy
 from dpaudit.mechanisms.streams import StreamMechanism
 from dpaudit.models import Count
-from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.grid import OnGrid, to_doubles
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 #: Relative to the sensitivity, an item that moves by less does not count as a participation.
@@ -121,7 +121,7 @@ class CorrelatedSums:
         self._answered = 0
         self.taken = 0
 
-    def push(self, item: Array) -> None:
+    def push(self, item: Array | OnGrid) -> None:
         """Add the next item.
 
         Raises:
@@ -131,7 +131,7 @@ class CorrelatedSums:
             raise InvalidParameter(f"item {self.taken + 1} of {self.taken}", where="steps")
         self.taken += 1
         self._items.append(item)
-        self._exact = self._exact + item
+        self._exact = self._exact + to_doubles(item)
 
     def exact(self) -> Array:
         """The sum of the items so far."""

@@ -352,3 +352,12 @@ def test_their_accountants_disagree_on_what_a_replaced_unit_moves() -> None:
     assert isinstance(twice, ApproxDP)
     assert by_losses == pytest.approx(twice.epsilon, rel=1e-4)
     assert by_orders < 0.6 * by_losses
+
+
+@sweep("mechanism", [RESPONSE, TABLE, SAMPLED], everyday=(0, 1))
+def test_a_coarse_enclosure_lies_above_the_fine_one_and_has_no_lower_end(mechanism: AnyMechanism) -> None:
+    about = [[(mechanism, 30)]], Neighbouring.ADD_OR_REMOVE_ONE, ApproxDP(epsilon=1.0, delta=1e-4)
+    fine, coarse = (dp_accounting_check.enclose(*about, coarsely=way) for way in (False, True))
+    assert coarse.at_least == 0.0 < fine.at_least <= fine.epsilon <= coarse.epsilon * (1.0 + 1e-12)
+    assert coarse.epsilon == pytest.approx(fine.epsilon, rel=1e-2)
+    assert coarse.same is fine.same

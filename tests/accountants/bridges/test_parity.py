@@ -80,19 +80,20 @@ def test_the_privacy_losses_expectations(
 
 
 @pytest.mark.parametrize(
-    ("relation", "most"), [pytest.param(SPECIAL, 17.904330, marks=pytest.mark.nightly), (REPLACE, 18.486390)]
+    ("relation", "most"),
+    [
+        pytest.param(SPECIAL, 17.904330, marks=pytest.mark.nightly),
+        (ADD, 17.904330),
+        (REPLACE, 18.486390),
+    ],
 )
 def test_truncated_batches(relation: NeighboringRelation, most: float) -> None:
-    """Three runs on 4 records and two on 3, half of them drawn and two kept."""
+    """Three runs on 4 records and two on 3, half of them drawn and two kept.
+
+    Where units are added or removed, dp-accounting takes the numbers of records as known; here they are not.
+    """
     found = composition(relation, TIMES(CUT(4, 0.5, 2, 1.0), 3), TIMES(CUT(3, 0.5, 2, 1.0), 2))
     assert pld_profile(found).epsilon(1e-6) <= most
-
-
-@pytest.mark.nightly
-def test_truncated_batches_of_an_unknown_number_of_records_cost_more() -> None:
-    """dp-accounting's 17.904330 is for neighbours of exactly 4 and 3 records; the number is private here."""
-    found = composition(ADD, TIMES(CUT(4, 0.5, 2, 1.0), 3), TIMES(CUT(3, 0.5, 2, 1.0), 2))
-    assert 17.904330 < pld_profile(found).epsilon(1e-6) < 19.7
 
 
 ORDERS = (1.5, 2.5, 5.0, 50.0, 100.0)

@@ -186,6 +186,16 @@ def test_as_published_is_proved_with_slack() -> None:
     assert published_sigma(CLAIMED, 5) > 5 * algorithm.noise.sigma
 
 
+def test_a_large_epsilon_is_proved_where_the_noise_is_enough() -> None:
+    """Lemma 3.8 needs epsilon / (2 H) < 1 for its analysis of the noise; the exact cost of it does not."""
+    mdp, claimed = MIXTURE, ApproxDP(epsilon=50.0, delta=1e-5)
+    algorithm = LDPUCRLVTR(GENERAL, claimed, "as-published", mdp=mdp)
+    assert claimed.epsilon / (2 * mdp.horizon) > 1.0
+    accounting = account(run(algorithm, online_users(mdp, 4, seed=0), seed=0).ledger)
+    assert accounting.verdict is Proof.PROVED
+    assert accounting.bounds[0].guarantee.epsilon < 25.0
+
+
 def test_the_experiments_premise_fails_and_its_budget_survives() -> None:
     _, stated = judged("experiment", ONE_HOT)
     assert stated.verdict is Proof.NOT_PROVED

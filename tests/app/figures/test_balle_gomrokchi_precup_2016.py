@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from dpaudit.app.figures.balle_gomrokchi_precup_2016 import (
     Line,
     Point,
     Results,
+    _picture,
+    _private,
     best_ridge,
     figure_points,
     line_of,
@@ -117,3 +119,19 @@ def test_sentences_are_judged_by_their_numbers() -> None:
     assert found["LSL works better with small ba", "lemma, pairs"] == "no"
     single = made_up({"lsw": 0.2, "lsl": 0.1, "dp-lsw": 1.0, "dp-lsl": 20.0}, seeds=(0,))
     assert {s.appears for s in sentences(single) if "faster" in s.published} == {"not told apart"}
+
+
+def test_no_two_curves_of_a_panel_look_alike() -> None:
+    lines = [*_private(1), *_private(2)]
+    assert len(lines) == 8  # of six colours
+    numbers = {"episodes": 10, "ridge": 1.0, "mean": 1.0, "low": 0.5, "high": 2.0}
+    rows = [
+        {"panel": panel, "curve": str(line), **asdict(line), **numbers} for panel in "abcd" for line in lines
+    ]
+    *_, halves = _picture(rows, "title")["vconcat"]
+    for panel in halves["hconcat"]:
+        _, drawn, points = (layer["encoding"] for layer in panel["layer"])
+        colours = dict(zip(*(drawn["color"]["scale"][part] for part in ("domain", "range")), strict=True))
+        shapes = dict(zip(*(points["shape"]["scale"][part] for part in ("domain", "range")), strict=True))
+        looks = {(colours[str(line)], line.calibration, shapes[str(line)]) for line in lines}
+        assert len(looks) == len(lines)

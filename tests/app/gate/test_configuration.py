@@ -331,4 +331,4 @@ def _records(content: bytes) -> list[Any] | None:
 
 
 def test_the_starting_configuration_is_one(read: Any) -> None:
-    assert read(CONFIGURATION).gate is not None
+    assert read(CONFIGURATION.replace("MAX_EPSILON", "2").replace("RHO", "0.1")).gate is not None

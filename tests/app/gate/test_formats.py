@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dpaudit.app.gate.formats import gitlab, junit, markdown, sarif, workflow_commands
 from dpaudit.app.gate.report import RULES, Checked, Finding, Place, Report
 from dpaudit.app.gate.settings import Waiver
+from dpaudit.app.origin import Origin
 from dpaudit.app.text.conditions import sentences
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
@@ -95,6 +96,15 @@ def test_sarif_follows_the_standards_schema_and_loses_nothing(report: Report) ->
         assert unquote(place["artifactLocation"]["uri"]).removeprefix("file://") == finding.place.file
         assert place["region"]["startLine"] == finding.place.line
     assert run["invocations"][0]["exitCode"] == report.exit_status
+
+
+@pytest.mark.parametrize("pages", [None, "https://github.com/owner/dpaudit/blob/abc"])
+def test_a_rule_names_its_page_where_one_is_known(pages: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpaudit.app.gate.formats.origin", lambda: Origin(None, pages))
+    log = json.loads(sarif(Report("pr", 0, (), ())))
+    VALIDATOR.validate(log)
+    found = {rule.get("helpUri") for rule in log["runs"][0]["tool"]["driver"]["rules"]}
+    assert found == {None if pages is None else f"{pages}/docs/gate.md#findings-and-exit-codes"}
 
 
 def test_the_schema_would_refuse_what_is_no_sarif() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from dpaudit.app.origin import Origin
+
 WORKFLOW = Path(".github", "workflows", "dpaudit.yml")
+INIT = ("init", "--max-epsilon", "2", "--install", "dpaudit==0.2.0")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -19,11 +24,11 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_it_writes_passes_the_gate_and_then_stays(dpaudit: Any, tmp_path: Path) -> None:
-    first = dpaudit("init")
+    first = dpaudit(*INIT)
     assert first.exit_code == 0, first.stderr
     written = files(tmp_path)
     assert set(written) == {"pyproject.toml", WORKFLOW.as_posix()}
-    again = dpaudit("init")
+    again = dpaudit(*INIT)
     assert (again.exit_code, again.stdout.count("kept as it was")) == (0, 2)
     assert files(tmp_path) == written
     gate = dpaudit("gate")
@@ -34,7 +39,7 @@ def test_what_it_writes_passes_the_gate_and_then_stays(dpaudit: Any, tmp_path: P
 def test_an_existing_file_is_added_to_at_its_end(dpaudit: Any, tmp_path: Path, content: str) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_bytes(content.encode())
-    assert dpaudit("init").exit_code == 0
+    assert dpaudit(*INIT).exit_code == 0
     assert path.read_bytes().startswith(content.encode())
     document = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     assert set(document["tool"]["dpaudit"]) >= {"policy", "targets"}
@@ -46,7 +51,7 @@ def test_an_own_configuration_and_an_own_workflow_stay(dpaudit: Any, tmp_path: P
     (tmp_path / WORKFLOW).parent.mkdir(parents=True)
     (tmp_path / WORKFLOW).write_text("mine")
     before = files(tmp_path)
-    assert dpaudit("init").exit_code == 0
+    assert dpaudit(*INIT).exit_code == 0
     assert files(tmp_path) == before
 
 
@@ -59,7 +64,7 @@ def test_a_file_that_nothing_can_be_added_to_is_refused_and_nothing_written(
 ) -> None:
     (tmp_path / "pyproject.toml").write_bytes(content)
     before = files(tmp_path)
-    result = dpaudit("init")
+    result = dpaudit(*INIT)
     assert result.exit_code == 2
     assert "DPA105" in result.stderr
     assert files(tmp_path) == before
@@ -67,14 +72,62 @@ def test_a_file_that_nothing_can_be_added_to_is_refused_and_nothing_written(
 
 def test_a_folder_that_cannot_hold_the_workflow_gets_nothing(dpaudit: Any, tmp_path: Path) -> None:
     (tmp_path / ".github").write_text("a file")
-    assert dpaudit("init").exit_code == 2
-    assert dpaudit("init", tmp_path / "nowhere").exit_code == 2
+    assert dpaudit(*INIT).exit_code == 2
+    assert dpaudit(*INIT, tmp_path / "nowhere").exit_code == 2
     assert files(tmp_path) == {".github": b"a file"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--install", "dpaudit"), "--max-epsilon"),
+        (("--install", "dpaudit", "--max-epsilon", "0"), "positive and finite"),
+        (("--install", "dpaudit", "--max-epsilon", "nan"), "positive and finite"),
+        (("--install", "dpaudit", "--max-epsilon", "inf"), "positive and finite"),
+        (("--install", "dpaudit", "--max-epsilon", "many"), "not a valid float"),
+        (("--install", "a\nb", "--max-epsilon", "2"), "cannot be printed"),
+    ],
+)
+def test_what_it_cannot_know_it_asks_for_and_writes_nothing(
+    dpaudit: Any, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    result = dpaudit("init", *options)
+    assert (result.exit_code, files(tmp_path)) == (2, {})
+    assert words in " ".join(result.stderr.split())
+
+
+def test_a_folder_of_this_machine_is_nothing_that_a_workflow_can_install(
+    dpaudit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpaudit.app.verbs.init.origin", lambda: Origin(None))
+    refused = dpaudit("init", "--max-epsilon", 2)
+    assert (refused.exit_code, "--install" in refused.stderr, files(tmp_path)) == (2, True, {})
+    monkeypatch.setattr("dpaudit.app.verbs.init.origin", lambda: Origin("dpaudit @ git+https://x/y@1"))
+    assert dpaudit("init", "--max-epsilon", 2).exit_code == 0
+    assert "dpaudit @ git+https://x/y@1" in (tmp_path / WORKFLOW).read_text()
+
+
+@pytest.mark.parametrize("requirement", ["dpaudit>=0.2", 'a "b" $HOME `id`', "it's", "a: b # c"])
+def test_the_requirement_reaches_pip_as_one_word(dpaudit: Any, tmp_path: Path, requirement: str) -> None:
+    assert dpaudit("init", "--max-epsilon", 2, "--install", requirement).exit_code == 0
+    steps = yaml.safe_load((tmp_path / WORKFLOW).read_text())["jobs"]["gate"]["steps"]
+    (command,) = (step["run"] for step in steps if "pip install" in step.get("run", ""))
+    assert shlex.split(command) == ["pip", "install", requirement]
+
+
+@pytest.mark.parametrize("limit", [1e-3, 0.3, 2.0, 50.0, 1e4])
+def test_the_example_is_within_the_limit(dpaudit: Any, tmp_path: Path, limit: float) -> None:
+    assert dpaudit("init", "--max-epsilon", limit, "--install", "dpaudit").exit_code == 0
+    table = tomllib.loads((tmp_path / "pyproject.toml").read_text())["tool"]["dpaudit"]
+    rho = table["targets"]["example"]["claim"]["rho"]
+    assert table["policy"]["max-epsilon"] == limit
+    # (epsilon, delta) of rho-zCDP by Bun and Steinke 2016, which is above the one that is proved.
+    assert 0.5 * limit < rho + 2 * math.sqrt(rho * math.log(1e6)) < 2 * limit
 
 
 @pytest.mark.nightly
 def test_the_workflow_runs_the_gate_and_uploads_what_it_wrote(dpaudit: Any, tmp_path: Path) -> None:
-    dpaudit("init")
+    dpaudit(*INIT)
     workflow = yaml.safe_load((tmp_path / WORKFLOW).read_text())
     assert set(workflow[True]) == {"pull_request", "push", "schedule"}  # YAML 1.1 reads `on` as true
     steps = workflow["jobs"]["gate"]["steps"]

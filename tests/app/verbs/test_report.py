@@ -141,7 +141,10 @@ def test_what_was_not_stated_is_visible() -> None:
     text = report_text(certificate(statement=statement), (), "md")
     assert "| Why this delta | less than 1/n |" in text
     assert "| Waivers | none |" in text
-    assert "| Access | not stated |" in text
+    assert "| Access |" not in text
+    (silent,) = (line for line in text.splitlines() if line.startswith("Not stated by the author:"))
+    assert "; Access;" in silent
+    assert "Waivers" not in silent
     assert "- assumed: one account a person" in text
     assert "dpaudit certify weekly.py:counts" in text
 
@@ -167,10 +170,15 @@ def test_not_checked_is_complete() -> None:
     everyday=(0, 2, 4, 6),
 )
 def test_every_claim_has_its_pictures(claim: AnyGuarantee) -> None:
-    drawn = charts(certificate(claim=claim))
+    made = certificate(*(Release(label=name, mechanism=GAUSSIAN) for name in ("counts", "sums")), claim=claim)
     proved = not isinstance(claim, PureDP)  # Gaussian noise has no pure epsilon
-    assert set(drawn) == {"budget", "profile", "trade-off"} | ({"course"} if proved else set())
-    assert "<svg" in report_text(certificate(claim=claim), ())
+    assert set(charts(made)) == {"budget", "profile", "trade-off"} | ({"course"} if proved else set())
+    assert "<svg" in report_text(made, ())
+
+
+def test_of_one_release_no_picture_has_a_single_bar_or_step() -> None:
+    assert set(charts(certificate())) == {"profile", "trade-off"}
+    assert "after each release" not in report_text(certificate(), ())
 
 
 def test_a_picture_that_is_no_vega_lite_is_seen_by_every_test_that_draws_it() -> None:

@@ -115,7 +115,7 @@ def audited(mechanism: Any, method: Any, trials: int = 700, epsilon: float = 1.0
 
 
 def _raises(more: bool, random: np.random.Generator) -> Any:
-    if random.random() < (0.6 if more else 0.1):
+    if random.random() < (0.7 if more else 0.05):
         raise ValueError
     return random.laplace()
 

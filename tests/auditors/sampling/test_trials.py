@@ -153,8 +153,7 @@ def test_a_trial_that_raises_is_named_and_can_be_repeated(workers: int) -> None:
             raise ZeroDivisionError("private detail")
         return value
 
-    plan: dict[str, Any] = {"seed": 8, "chunk": 5, "workers": workers}
-    trials = run_trials(Plain(fails_sometimes), PAIR, 60, **plan)
+    trials = run_trials(Plain(fails_sometimes), PAIR, 60, seed=8, chunk=5, workers=workers)
     draws = [np.random.default_rng(np.random.SeedSequence((8, 1, i))).normal() for i in range(60)]
     failed = np.array(draws) > 1.0
     # That a trial raised is an outcome, of a kind of its own, on the side where it did.
@@ -168,8 +167,9 @@ def test_a_trial_that_raises_is_named_and_can_be_repeated(workers: int) -> None:
             raise ZeroDivisionError("private detail")
         return output
 
+    once = Plain(lambda data, generator: generator.normal())
     with pytest.raises(TrialFailed) as caught:
-        run_trials(Plain(lambda data, generator: generator.normal()), PAIR, 60, score=fails_at_one, **plan)
+        run_trials(once, PAIR, 60, seed=8, chunk=5, score=fails_at_one)
     error = caught.value
     assert (error.code, error.seed, error.trials) == ("DPA601", 8, 1)
     assert f"seed 8, side {error.side}, trial {error.index}" in str(error)

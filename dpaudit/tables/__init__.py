@@ -1,0 +1,1 @@
+"""Private group-bys: any data frame, bounded person by person and added up exactly."""

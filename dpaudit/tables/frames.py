@@ -1,0 +1,156 @@
+"""A data frame of any engine: what its columns hold, and where its sums are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.models import did_you_mean
+from dpaudit.tables.plan import Kind, Plan, Sums
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+_READ = "pandas, Polars, PyArrow, DuckDB, Dask, PySpark and Ibis"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A data frame.
+
+    Attributes:
+        native: the engine's own.
+        columns: what each column holds, as narwhals names it.
+        kinds: the same for those that can be a unit, a key or a number.
+        engine: ``local`` for rows in memory, ``windows`` for an engine with window functions, ``partitions``
+            for Dask.
+    """
+
+    native: Any
+    columns: Mapping[str, str]
+    kinds: Mapping[str, Kind]
+    engine: Literal["local", "windows", "partitions"]
+    #: By column, how many rows have no value there, once that is known.
+    counted: dict[str, int] = field(default_factory=dict)
+
+    def sums(self, plan: Plan) -> Sums:
+        """What a plan asks for, in Python's integers."""
+        if self.engine == "partitions":
+            from dpaudit.tables import partitions
+
+            return partitions.sums(self.native, plan)
+        import narwhals as nw
+
+        frame = nw.from_native(self.native)
+        if isinstance(frame, nw.DataFrame):
+            from dpaudit.tables import local
+
+            return local.sums(frame, plan)
+        from dpaudit.tables import windows
+
+        return windows.sums(frame, plan)
+
+    def missing(self, column: str) -> int:
+        """How many rows have no value in a column."""
+        if column not in self.counted:
+            self.counted[column] = self._missing(column)
+        return self.counted[column]
+
+    def _missing(self, column: str) -> int:
+        if self.engine == "partitions":
+            return int(self.native[column].isna().sum().compute())
+        import narwhals as nw
+
+        found = nw.from_native(self.native).select(nw.col(column).is_null().cast(nw.Int64).sum())
+        rows = found.rows() if isinstance(found, nw.DataFrame) else found.collect().rows()
+        return int(rows[0][0] or 0)
+
+    def require_column(self, column: object, what: str) -> str:
+        """The name; raises `InvalidParameter` where there is no such column."""
+        if isinstance(column, str) and column in self.columns:
+            return column
+        remedy = f"{did_you_mean(str(column), self.columns)}its columns are {', '.join(self.columns)}"
+        raise InvalidParameter(f"the table has no column {column!r}", where=what, remedy=remedy)
+
+    def require_kind(self, column: str, what: str, *kinds: Kind) -> Kind:
+        """What a column holds; raises `InvalidParameter` for anything else than one of `kinds`."""
+        found = self.kinds.get(column)
+        if found is not None and found in kinds:
+            return found
+        words = {"text": "text", "whole": "whole numbers", "boolean": "yes or no", "number": "numbers"}
+        wanted = ", ".join(words[kind] for kind in kinds)
+        remedy = f"convert it to one of these: {wanted}"
+        if found == "number" and "number" not in kinds:
+            remedy += "; pandas makes doubles of whole numbers with missing values unless they are Int64"
+        found_words = f"column {column!r} of type {self.columns[column]}"
+        why = "engines compare and convert other types differently"
+        raise InvalidParameter(found_words, where=what, why=why, remedy=remedy)
+
+
+def opened(frame: Any) -> Frame:
+    """A data frame, or what a function without arguments returns, as a `Frame`.
+
+    Raises:
+        InvalidParameter: it is none that narwhals reads, or narwhals is not installed.
+    """
+    try:
+        import narwhals as nw
+    except ImportError:
+        what, remedy = "narwhals is not installed, which reads data frames", "pip install 'dpaudit[tables]'"
+        raise InvalidParameter(what, where="curator.table", remedy=remedy) from None
+    if callable(frame) and not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        frame = frame()
+    native = nw.to_native(frame, pass_through=True)
+    if nw.dependencies.is_dask_dataframe(native):
+        return _described(native, nw.from_native(native._meta).schema, "partitions")  # noqa: SLF001  (its types)
+    try:
+        found = nw.from_native(native)
+    except TypeError:
+        what, why = f"a {type(native).__name__} is no data frame", f"what is read are frames of {_READ}"
+        remedy = "give such a frame, or a function that returns one"
+        raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy=remedy) from None
+    if isinstance(found, nw.DataFrame):
+        return _described(native, found.schema, "local")
+    known = {getattr(nw.Implementation, name) for name in ("DUCKDB", "POLARS", "PYSPARK", "IBIS")}
+    if found.implementation not in known:
+        what = f"a lazy frame of {found.implementation}"
+        raise InvalidParameter(what, where="curator.table(frame)", remedy=f"give a frame of {_READ}")
+    return _described(native, found.collect_schema(), "windows")
+
+
+def _described(
+    native: Any, schema: Mapping[str, Any], engine: Literal["local", "windows", "partitions"]
+) -> Frame:
+    columns = {name: str(dtype) for name, dtype in schema.items()}
+    hidden = next((name for name in columns if name.startswith("dpaudit_")), None)
+    if hidden is not None:
+        what, why = f"a column {hidden!r}", "names that begin with dpaudit_ are used for what is computed"
+        raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy="rename it")
+    kinds = {name: kind for name, dtype in schema.items() if (kind := _kind(dtype)) is not None}
+    return Frame(native, columns, kinds, engine)
+
+
+def _kind(dtype: nw.dtypes.DType) -> Kind | None:
+    import narwhals as nw
+
+    if dtype in {nw.String, nw.Categorical} or isinstance(dtype, nw.Enum):
+        return "text"
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype in {nw.UInt64, nw.Int128, nw.UInt128}:
+        return None
+    if dtype.is_integer():
+        return "whole"
+    return "number" if dtype.is_float() else None
+
+
+def require_known_units(frame: Frame, unit: str) -> None:
+    """Raise `DataError` where a row belongs to nobody."""
+    number = frame.missing(unit)
+    if number:
+        what = f"{number} rows have no {unit!r}"
+        why = "a row that belongs to nobody is in nobody's bound"
+        remedy = "leave these rows out before, or give each of them a unit"
+        raise DataError(what, where=f"curator.table(unit={unit!r})", why=why, remedy=remedy)

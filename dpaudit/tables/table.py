@@ -1,0 +1,487 @@
+"""Private group-bys of a data frame, with one unit of privacy a person."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from dpaudit.claims.arguments import require_kind
+from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.errors import ClaimMismatch, InvalidParameter
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Partition
+from dpaudit.mechanisms import AnyMechanism, Array, Exponential
+from dpaudit.noise.grid import OnGrid
+from dpaudit.tables.frames import Frame, opened, require_known_units
+from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
+from dpaudit.tables.plan import Bins, Key, Measure, Plan, Sums, square, value
+
+#: A number for each group, or the only number where there are no groups.
+Answer: TypeAlias = Any
+
+#: Rows of one cell whose sums stay below 2^62.
+_MOST_ROWS: Final = 2**32
+#: How many edges a histogram may have, and candidates a quantile.
+_MOST_EDGES: Final = 1000
+
+
+class Releases(Protocol):
+    """What a table needs of a curator."""
+
+    ledger: Ledger
+
+    def release(
+        self, value: OnGrid, mechanism: AnyMechanism, *, label: str, claimed: AnyGuarantee | None = None
+    ) -> Array:
+        """As `Curator.release`."""
+
+    def select(
+        self,
+        scores: Array,
+        mechanism: Exponential,
+        *,
+        label: str,
+        score_sensitivity: float,
+        partition: Partition | None = None,
+    ) -> int:
+        """As `Curator.select`."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data frame of which every unit contributes a bounded part; made by `Curator.table`.
+
+    Nothing is computed before a release. Each release adds up whole numbers where the rows are, and the noise
+    follows from the bounds, the ledger's relation and the cost.
+
+    Attributes:
+        rows_per_unit: how many rows of a unit count; None for all.
+        groups_per_unit: in how many groups they may be; None for any number.
+        keys: the columns that make groups.
+        groups: the groups that are answered, one value for each key.
+        hash_key: public; it decides which rows and groups of a unit with too many are kept.
+    """
+
+    curator: Releases
+    frame: Frame
+    unit: str
+    rows_per_unit: int | None = None
+    groups_per_unit: int | None = None
+    keys: tuple[str, ...] = ()
+    groups: tuple[Key, ...] = ((),)
+    hash_key: str = ""
+
+    def bound(self, *, rows_per_unit: int | None = None, groups_per_unit: int | None = None) -> Table:
+        """Keep at most so many rows of each unit, in at most so many groups.
+
+        Where a unit has more, a keyed public hash chooses: the same rows for any order of the rows, any split
+        of them and any engine. Groups are chosen first, among those that are asked for.
+
+        Raises:
+            InvalidParameter: neither is given, or one is not a whole number of at least 1.
+        """
+        for name, given in (("rows_per_unit", rows_per_unit), ("groups_per_unit", groups_per_unit)):
+            if given is not None:
+                require_kind(given, numbers.Integral, f"bound({name}=)")
+                if given < 1:
+                    remedy = "give a whole number of at least 1"
+                    raise InvalidParameter(f"{name} = {given!r}", where=f"bound({name}=)", remedy=remedy)
+        if rows_per_unit is None and groups_per_unit is None:
+            what, why = "no bound is given", "one unit could be all of the table"
+            remedy = "give rows_per_unit=, groups_per_unit= or both"
+            raise InvalidParameter(what, where="bound", why=why, remedy=remedy)
+        rows, groups = (None if each is None else int(each) for each in (rows_per_unit, groups_per_unit))
+        return replace(self, rows_per_unit=rows, groups_per_unit=groups)
+
+    def group_by(self, by: str | Sequence[str], *, keys: Any) -> Table:
+        """Answer each group by itself.
+
+        Args:
+            by: a column, or several; of text, whole numbers, or yes and no.
+            keys: the public values whose groups are answered: a list; for several columns a dictionary with a
+                list for each, for all combinations, or a list of tuples. Read off private rows they would
+                reveal that a unit has them: `select_keys` chooses them privately.
+
+        Raises:
+            InvalidParameter: unknown columns, no keys, keys of mixed types or of another than the column's.
+        """
+        names = (by,) if isinstance(by, str) else tuple(by)
+        for name in names:
+            self.frame.require_column(name, "group_by")
+            self.frame.require_kind(name, "group_by", "text", "whole", "boolean")
+        if not names or len(set(names)) < len(names) or self.unit in names:
+            what, why = f"group_by({', '.join(map(repr, names))})", "groups are of several units"
+            remedy = f"name columns, each once, and not {self.unit!r}"
+            raise InvalidParameter(what, where="group_by", why=why, remedy=remedy)
+        groups = _groups(names, keys)
+        for i, name in enumerate(names):
+            self._require_keys(name, [group[i] for group in groups])
+        return replace(self, keys=names, groups=groups)
+
+    def count(self, *, cost: AnyGuarantee, label: str | None = None) -> Answer:
+        """How many rows, of each group.
+
+        Args:
+            cost: what the release may cost: ZCDP or GDP for Gaussian noise, PureDP for Laplace noise.
+            label: in the ledger; left out, the query in words.
+
+        Raises:
+            InvalidParameter: the bounds or the cost do not allow it.
+        """
+        return self._released(Measure("rows"), label or self._words("count"), cost)
+
+    def count_distinct_units(self, *, cost: AnyGuarantee, label: str | None = None) -> Answer:
+        """How many units, of each group; arguments as in `count`."""
+        return self._released(Measure("units"), label or self._words("units"), cost)
+
+    def sum(
+        self, column: str, *, lower: float, upper: float, cost: AnyGuarantee, label: str | None = None
+    ) -> Answer:
+        """The sum of a column between two public bounds, of each group; a missing value and NaN count 0.
+
+        Each value is raised or lowered to the bounds and rounded down to a public grid, by less than 2^-29 of
+        the larger bound, so that the sum is one of whole numbers.
+
+        Raises:
+            InvalidParameter: no such column, it holds no numbers, or `lower` is not below `upper`.
+        """
+        label = label or self._words(f"sum of {column}")
+        lower, upper = self._range(column, lower, upper, "sum")
+        return self._released(value(column, lower, upper), label, cost)
+
+    def mean(
+        self, column: str, *, lower: float, upper: float, cost: AnyGuarantee, label: str | None = None
+    ) -> Answer:
+        """The mean of a column's values between two public bounds, of each group, from two releases.
+
+        They are the number of values and their sum, counted from the middle of the range; each costs half.
+        Raises as `sum`.
+        """
+        return self._moments(column, lower, upper, cost, label or self._words(f"mean of {column}"), 1)
+
+    def variance(
+        self, column: str, *, lower: float, upper: float, cost: AnyGuarantee, label: str | None = None
+    ) -> Answer:
+        """The variance of a column's values between two public bounds, of each group, from three releases.
+
+        The mean's two, and the sum of squared distances from the middle; each costs a third. Raises as `sum`.
+        """
+        return self._moments(column, lower, upper, cost, label or self._words(f"variance of {column}"), 2)
+
+    def histogram(
+        self, column: str, *, edges: Sequence[float], cost: AnyGuarantee, label: str | None = None
+    ) -> Answer:
+        """How many rows have a value in each bin, of each group: a list of ``len(edges) - 1`` numbers.
+
+        Values outside are counted in the first and in the last bin, missing ones nowhere. All bins are one
+        release. Raises as `sum`, and for edges that do not increase.
+        """
+        inner = self._edges(column, edges, "histogram")[1:-1]
+        label = label or self._words(f"histogram of {column}")
+        bins = Bins(column, inner)
+        cells = [(*group, i) for group in self.groups for i in range(len(inner) + 1)]
+        measure = Measure("rows")
+        noise = self._noise(measure, label, cost, one_cell=len(cells) == 1)
+        sums = self._sums((measure,), bins)
+        exact = OnGrid(np.array([_of(sums, cell)[0] for cell in cells], dtype=np.int64), 0)
+        noisy = self.curator.release(exact, noise, label=label, claimed=cost)
+        rows = noisy.reshape(len(self.groups), len(inner) + 1)
+        return self._answer([[float(each) for each in row] for row in rows])
+
+    def quantile(
+        self,
+        column: str,
+        q: float,
+        *,
+        lower: float,
+        upper: float,
+        cost: AnyGuarantee,
+        candidates: int = 100,
+        label: str | None = None,
+    ) -> Answer:
+        """A quantile of a column's values, of each group, by the exponential mechanism.
+
+        It chooses among evenly spaced numbers between the bounds, the better the fewer values lie on the
+        wrong side (Smith 2011). Each group is a choice of its own. Where a unit is in one group, they cost
+        `cost` together, since each unit meets one of them; else each costs an equal part of it.
+
+        Args:
+            column: of numbers.
+            q: above 0 and below 1.
+            lower: the least candidate.
+            upper: the largest.
+            cost: PureDP or ZCDP.
+            candidates: how many there are, from 2 to 1000.
+            label: as in `count`; each group's own is added.
+
+        Raises:
+            InvalidParameter: as `sum`, and for `q` and `candidates` out of range.
+        """
+        lower, upper = self._range(column, lower, upper, "quantile")
+        require_kind(q, numbers.Real, "quantile(q=)")
+        require_kind(candidates, numbers.Integral, "quantile(candidates=)")
+        if not 0.0 < q < 1.0:
+            raise InvalidParameter(f"q = {q!r}", where="quantile(q=)", remedy="give a number between 0 and 1")
+        if not 2 <= candidates <= _MOST_EDGES:
+            what, remedy = f"{candidates!r} candidates", f"give 2 to {_MOST_EDGES}"
+            raise InvalidParameter(what, where="quantile(candidates=)", remedy=remedy)
+        label = label or self._words(f"{q:g} quantile of {column}")
+        share_of = Fraction(str(float(q))).limit_denominator(10_000)
+        a, b = share_of.numerator, share_of.denominator
+        if not 0 < a < b:
+            what, remedy = f"q = {q!r}", "give a number with four decimals"
+            raise InvalidParameter(what, where="quantile(q=)", remedy=remedy)
+        points = [float(each) for each in np.linspace(lower, upper, candidates)]
+        if self.rows_per_unit is None:
+            self._reach(Measure("rows")).sensitivity(self._relation, "l1", f"release {label!r}")
+        # A row weighs b - a where it lies below a candidate and a where it lies above it.
+        each_row = b if self._relation is Neighbouring.REPLACE_ONE else max(a, b - a)
+        moved = float((self.rows_per_unit or 0) * each_row)
+        apart = len(self.groups) > 1 and self._groups_of_a_unit() == 1
+        cost = cost if apart or len(self.groups) == 1 else share(cost, len(self.groups), f"release {label!r}")
+        mechanism = Exponential(epsilon=choice_epsilon(cost, f"release {label!r}"))
+        # Bins end right above each candidate and right below the next one, so that none is counted in both.
+        edges = tuple(sorted({edge for point in points for edge in (point, math.nextafter(point, math.inf))}))
+        sums = self._sums((Measure("rows"),), Bins(column, edges))
+        found = []
+        for group in self.groups:
+            counts = [_of(sums, (*group, i))[0] for i in range(len(edges) + 1)]
+            below, total = np.cumsum(counts), sum(counts)
+            scores = []
+            for point in points:
+                less = int(below[edges.index(point)])
+                more = total - int(below[edges.index(math.nextafter(point, math.inf))])
+                scores.append(-float(abs((b - a) * less - a * more)))
+            name = f"{label}: {_name(group)}" if self.keys else label
+            part = Partition(part=_name(group), split=label, by="values") if apart else None
+            chosen = self.curator.select(
+                np.array(scores), mechanism, label=name, score_sensitivity=moved, partition=part
+            )
+            found.append(points[chosen])
+        return self._answer(found)
+
+    # What follows is used by the methods above.
+
+    @property
+    def _relation(self) -> Neighbouring:
+        return self.curator.ledger.header.neighbouring
+
+    def _groups_of_a_unit(self) -> int | None:
+        """In how many groups a unit is at most."""
+        bounds = [each for each in (self.groups_per_unit, self.rows_per_unit) if each is not None]
+        return min([*bounds, len(self.groups)]) if bounds else None
+
+    def _reach(self, measure: Measure, shift: int = 0, *, one_cell: bool | None = None) -> Reach:
+        """What a unit's rows add up to, each counted from `shift` steps."""
+        low, high = (each - shift for each in measure.steps)
+        step = Fraction(2) ** measure.exponent
+        return Reach(
+            self.rows_per_unit,
+            self.groups_per_unit if self.keys else 1,
+            min(low, 0) * step,
+            max(high, 0) * step,
+            single=measure.what == "units",
+            one_cell=len(self.groups) == 1 if one_cell is None else one_cell,
+        )
+
+    def _noise(
+        self,
+        measure: Measure,
+        label: str,
+        cost: AnyGuarantee,
+        shift: int = 0,
+        *,
+        one_cell: bool | None = None,
+    ) -> AnyMechanism:
+        where, reach = f"release {label!r}", self._reach(measure, shift, one_cell=one_cell)
+        return least_noise(cost, lambda norm: reach.sensitivity(self._relation, norm, where), where)
+
+    def _sums(self, measures: tuple[Measure, ...], bins: Bins | None = None) -> Sums:
+        """What the rows add up to, exactly."""
+        require_known_units(self.frame, self.unit)
+        known = None
+        if self.keys:
+            known = tuple(tuple(dict.fromkeys(each)) for each in zip(*self.groups, strict=True))
+        plan = Plan(
+            unit=self.unit,
+            columns=tuple(sorted(self.frame.kinds.items())),
+            keys=self.keys,
+            groups=known,
+            rows_per_unit=self.rows_per_unit,
+            groups_per_unit=self.groups_per_unit if self.keys else None,
+            hash_key=self.hash_key,
+            measures=(*measures, Measure("rows")),
+            bins=bins,
+        )
+        sums = self.frame.sums(plan)
+        if any(each[-1] >= _MOST_ROWS for each in sums.values()):
+            what, remedy = "2^32 rows or more in one group", "bound rows_per_unit, or make smaller groups"
+            raise InvalidParameter(what, where="curator.table", why="sums are of 64 bits", remedy=remedy)
+        return sums
+
+    def _released(self, measure: Measure, label: str, cost: AnyGuarantee) -> Answer:
+        noise = self._noise(measure, label, cost)
+        sums = self._sums((measure,))
+        exact = OnGrid(np.array([_of(sums, group)[0] for group in self.groups], np.int64), measure.exponent)
+        noisy = self.curator.release(exact, noise, label=label, claimed=cost)
+        return self._answer([float(each) for each in noisy])
+
+    def _moments(
+        self, column: str, lower: float, upper: float, cost: AnyGuarantee, label: str, degree: int
+    ) -> Answer:
+        """The mean or the variance, from noisy sums alone."""
+        lower, upper = self._range(column, lower, upper, "mean" if degree == 1 else "variance")
+        part = share(cost, degree + 1, f"release {label!r}")
+        measures = [Measure("known", column), value(column, lower, upper)]
+        middle = sum(measures[1].steps) // 2
+        center = float(middle * Fraction(2) ** measures[1].exponent)
+        if degree == 2:
+            measures.append(square(column, lower, upper, center))
+        names = ("number of values", "sum", "sum of squares")
+        # Counted from the middle of what one row adds, a row adds at most half the range.
+        shifts = [0, *(sum(measure.steps) // 2 for measure in measures[1:])]
+        parts = list(zip(measures, names, shifts, strict=False))
+        noises = [self._noise(measure, label, part, shift) for measure, _, shift in parts]
+        sums = self._sums(tuple(measures))
+        noisy = []
+        for i, ((measure, name, shift), noise) in enumerate(zip(parts, noises, strict=True)):
+            rows = [_of(sums, group) for group in self.groups]
+            whole = np.array([each[i] - shift * each[0] if i else each[0] for each in rows], np.int64)
+            exact = OnGrid(whole, measure.exponent)
+            noisy.append(self.curator.release(exact, noise, label=f"{label}: {name}", claimed=part))
+        number = np.maximum(noisy[0], 1.0)
+        means = [
+            sums_of / number + float(shift * Fraction(2) ** measure.exponent)
+            for (measure, _, shift), sums_of in zip(parts[1:], noisy[1:], strict=True)
+        ]
+        mean = np.clip(means[0], lower, upper)
+        if degree == 1:
+            return self._answer([float(each) for each in mean])
+        spread = np.clip(means[1] - (mean - center) ** 2, 0.0, ((upper - lower) / 2) ** 2)
+        return self._answer([float(each) for each in spread])
+
+    def _answer(self, found: list[Any]) -> Answer:
+        """One number or list for each group, under its key; the only one where there are no groups."""
+        if not self.keys:
+            return found[0]
+        names = (group[0] if len(self.keys) == 1 else group for group in self.groups)
+        return dict(zip(names, found, strict=True))
+
+    def _words(self, what: str) -> str:
+        return f"{what} by {', '.join(self.keys)}" if self.keys else what
+
+    def _range(self, column: str, lower: float, upper: float, method: str) -> tuple[float, float]:
+        """The bounds as doubles, of a column that there is."""
+        self.frame.require_column(column, method)
+        self.frame.require_kind(column, method, "number", "whole", "boolean")
+        for name, given in (("lower", lower), ("upper", upper)):
+            require_kind(given, numbers.Real, f"{method}({name}=)")
+            if not math.isfinite(given):
+                what, where = f"{name} = {given!r}", f"{method}({name}=)"
+                raise InvalidParameter(what, where=where, remedy="give a finite number that is public")
+        if not lower < upper:
+            what, why = f"lower = {lower} is not below upper = {upper}", "no value lies between them"
+            remedy = "give the public range of the values, the smaller number first"
+            raise InvalidParameter(what, where=f"{method}(lower=, upper=)", why=why, remedy=remedy)
+        return float(lower), float(upper)
+
+    def _edges(self, column: str, edges: Sequence[float], method: str) -> tuple[float, ...]:
+        found = list(edges)
+        if not 2 <= len(found) <= _MOST_EDGES:
+            what, remedy = (
+                f"{len(found)} edges",
+                f"give 2 to {_MOST_EDGES} public numbers, in increasing order",
+            )
+            raise InvalidParameter(what, where=f"{method}(edges=)", remedy=remedy)
+        for one, other in itertools.pairwise(found):
+            self._range(column, one, other, method)
+        return tuple(map(float, found))
+
+    def _require_keys(self, name: str, values: list[Any]) -> None:
+        """Raise `InvalidParameter` unless all values are such as the column holds."""
+        kind = self.frame.kinds[name]
+        wanted = {"text": str, "whole": int, "boolean": bool}[kind]
+        strange = [each for each in values if type(each) is not wanted]
+        if strange:
+            types = ", ".join(sorted({type(each).__name__ for each in values}))
+            what = f"keys of type {types} for column {name!r} of type {self.frame.columns[name]}"
+            why = "a key of another type than the column's matches no row, or other rows in other engines"
+            remedy = f"give each key as {wanted.__name__}: {strange[0]!r} is none"
+            if strange[0] is None:
+                remedy = "leave None out: rows without a value are in no group"
+            raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
+
+
+def made(curator: Any, frame: Any, unit: str, hash_key: str) -> Table:
+    """A table of a curator, whose ledger is about this unit.
+
+    Raises:
+        InvalidParameter: no data frame, no such column, or one that cannot say whose row it is.
+        ClaimMismatch: the ledger's unit is another one, or nobody holds all rows.
+    """
+    found = opened(frame)
+    where = f"curator.table(unit={unit!r})"
+    found.require_column(unit, where)
+    found.require_kind(unit, where, "text", "whole")
+    header = curator.ledger.header
+    if header.unit != unit:
+        what = f"a table whose unit is {unit!r} in a run whose unit is {header.unit!r}"
+        why = "the ledger would be about another unit than the one whose rows are bounded"
+        remedy = f"claim it of that unit: Claim(..., unit={unit!r})"
+        raise ClaimMismatch(what, where=where, why=why, remedy=remedy)
+    if header.trust_model is not TrustModel.CENTRAL:
+        what, why = f"a table under {header.trust_model} trust", "bounded sums need all rows of a unit"
+        raise ClaimMismatch(what, where=where, why=why, remedy="use a claim under central trust")
+    if not isinstance(hash_key, str):
+        raise InvalidParameter(f"hash_key = {hash_key!r}", where=where, remedy="give a text")
+    return Table(curator, found, unit, hash_key=hash_key)
+
+
+def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
+    """The groups that are answered, each once, in the order given."""
+    if isinstance(keys, Mapping):
+        if set(keys) != set(names):
+            what, remedy = (
+                f"keys for {', '.join(map(repr, keys))}",
+                f"give a list for each of {', '.join(names)}",
+            )
+            raise InvalidParameter(what, where="group_by(keys=)", remedy=remedy)
+        found = list(itertools.product(*(list(keys[name]) for name in names)))
+    elif isinstance(keys, Iterable) and not isinstance(keys, str | bytes):
+        found = [_as_group(each) if len(names) > 1 else (each,) for each in keys]
+    else:
+        found = []
+    found = [tuple(_plain(each) for each in group) for group in found]
+    wrong = any(len(group) != len(names) for group in found)
+    if not found or wrong:
+        what = "no keys" if not found else f"keys that are not one value for each of {', '.join(names)}"
+        why = "which groups exist must be public: read off private rows they reveal that a unit has them"
+        remedy = "give the public values, or choose them by select_keys"
+        raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
+    return tuple(dict.fromkeys(found))
+
+
+def _as_group(group: Any) -> Key:
+    return tuple(group) if isinstance(group, tuple | list) else (group,)
+
+
+def _plain(key: Any) -> Any:
+    """A key as Python's own value."""
+    return key.item() if isinstance(key, np.generic) else key
+
+
+def _of(sums: Sums, cell: Key) -> list[int]:
+    """A cell's sums; 0 where it has no rows."""
+    return sums.get(cell) or [0] * len(next(iter(sums.values()), [0] * 8))
+
+
+def _name(group: Key) -> str:
+    return ", ".join(map(str, group))

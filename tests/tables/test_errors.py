@@ -1,0 +1,169 @@
+"""Every refusal of a table: what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dpaudit import GDP, RDP, ZCDP, Claim, Curator, PureDP, run
+from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
+from dpaudit.tables.table import Table
+
+COST = ZCDP(rho=0.1)
+FRAME = pd.DataFrame(
+    {
+        "patient": ["a", "a", "b"],
+        "ward": ["ICU", "ER", None],
+        "minutes": [1.0, 2.0, None],
+        "when": pd.to_datetime(["2026-01-01"] * 3),
+        "age": [30, 30, 50],
+        "beds": [1.0, None, 2.0],
+    }
+)
+
+
+def asked(
+    query: Callable[[Table], Any],
+    frame: Any = FRAME,
+    unit: str = "patient",
+    claim_unit: str = "patient",
+    **claim: Any,
+) -> Any:
+    def algorithm(given: Any, curator: Curator) -> Any:
+        return query(curator.table(given, unit=unit))
+
+    stated: dict[str, Any] = {"unit": claim_unit, "neighbouring": "add-or-remove-one"} | claim
+    return run(algorithm, frame, claim=Claim(ZCDP(rho=9.0), **stated), seed=1).output
+
+
+def bounded(query: Callable[[Table], Any]) -> Callable[[Table], Any]:
+    return lambda table: query(table.bound(rows_per_unit=2, groups_per_unit=1))
+
+
+def grouped(query: Callable[[Table], Any]) -> Callable[[Table], Any]:
+    return bounded(lambda table: query(table.group_by("ward", keys=["ICU", "ER"])))
+
+
+REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
+    ("no column 'wards'[^?]*did you mean 'ward'?", bounded(lambda t: t.group_by("wards", keys=["ICU"]))),
+    ("no column 'minuts'", grouped(lambda t: t.sum("minuts", lower=0, upper=1, cost=COST))),
+    ("'ward' of type String[^z]*convert", grouped(lambda t: t.sum("ward", lower=0, upper=1, cost=COST))),
+    ("'when' of type Datetime", bounded(lambda t: t.group_by("when", keys=["2026-01-01"]))),
+    ("'beds' of type Float64(.|\n)*unless they are Int64", bounded(lambda t: t.group_by("beds", keys=[1]))),
+    ("no bound on the rows of a unit(.|\n)*rows_per_unit=", lambda t: t.count(cost=COST)),
+    ("no bound on the rows", lambda t: t.bound(groups_per_unit=1).mean("age", lower=0, upper=9, cost=COST)),
+    ("no bound on the rows", lambda t: t.quantile("age", 0.5, lower=0, upper=9, cost=COST)),
+    (
+        "no bound on the groups(.|\n)*groups_per_unit=",
+        lambda t: t.group_by("ward", keys=["ICU", "ER"]).count_distinct_units(cost=COST),
+    ),
+    ("no bound is given", lambda t: t.bound()),
+    ("rows_per_unit = 0", lambda t: t.bound(rows_per_unit=0)),
+    ("2.5 of type float", lambda t: t.bound(rows_per_unit=2.5)),
+    ("True of type bool", lambda t: t.bound(groups_per_unit=True)),
+    ("lower = 5 is not below upper = 1", grouped(lambda t: t.sum("age", lower=5, upper=1, cost=COST))),
+    ("lower = 1 is not below upper = 1", grouped(lambda t: t.mean("age", lower=1, upper=1, cost=COST))),
+    ("upper = inf", grouped(lambda t: t.sum("age", lower=0, upper=float("inf"), cost=COST))),
+    ("lower = nan", grouped(lambda t: t.variance("age", lower=float("nan"), upper=1, cost=COST))),
+    ("'0' of type str", grouped(lambda t: t.sum("age", lower="0", upper=1, cost=COST))),
+    ("lower = 3 is not below", grouped(lambda t: t.histogram("age", edges=[0, 3, 2], cost=COST))),
+    ("1 edges", grouped(lambda t: t.histogram("age", edges=[0], cost=COST))),
+    ("q = 1.0", grouped(lambda t: t.quantile("age", 1.0, lower=0, upper=9, cost=COST))),
+    ("1 candidates", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, candidates=1, cost=COST))),
+    ("for choices", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, cost=GDP(mu=1.0)))),
+    ("no keys(.|\n)*select_keys", bounded(lambda t: t.group_by("ward", keys=[]))),
+    ("no keys", bounded(lambda t: t.group_by("ward", keys="ICU"))),
+    ("no keys", bounded(lambda t: t.group_by("ward", keys=None))),
+    ("keys of type int, str", bounded(lambda t: t.group_by("ward", keys=["ICU", 1]))),
+    ("leave None out", bounded(lambda t: t.group_by("ward", keys=["ICU", None]))),
+    ("keys of type bool", bounded(lambda t: t.group_by("age", keys=[True]))),
+    ("one value for each of ward, age", bounded(lambda t: t.group_by(["ward", "age"], keys=["ICU"]))),
+    ("keys for 'ward'", bounded(lambda t: t.group_by(["ward", "age"], keys={"ward": ["ICU"]}))),
+    ("groups are of several units", bounded(lambda t: t.group_by("patient", keys=["a"]))),
+    ("group_by\\('ward', 'ward'\\)", bounded(lambda t: t.group_by(["ward", "ward"], keys=[("a", "b")]))),
+    ("a cost of", grouped(lambda t: t.count(cost=RDP(alpha=2.0, epsilon=1.0)))),
+    ("a cost of 0-zCDP", grouped(lambda t: t.count(cost=ZCDP(rho=0.0)))),
+    ("a cost of 0-DP", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, cost=PureDP(epsilon=0.0)))),
+    ("a cost of 0.1 of type|a cost of 0.1", grouped(lambda t: t.count(cost=0.1))),
+]
+
+
+@pytest.mark.parametrize(("words", "query"), REFUSED, ids=[words for words, _ in REFUSED])
+def test_a_query_is_refused_in_words_that_help(words: str, query: Callable[[Table], Any]) -> None:
+    with pytest.raises(InvalidParameter, match=words) as error:
+        asked(query)
+    assert error.value.where
+    assert error.value.remedy
+
+
+def test_nothing_is_written_of_what_is_refused() -> None:
+    def algorithm(frame: Any, curator: Curator) -> None:
+        table = curator.table(frame, unit="patient").bound(rows_per_unit=2)
+        for query in (
+            lambda: table.mean("minutes", lower=2, upper=1, cost=COST),
+            lambda: table.variance("minutes", lower=1, upper=2, cost=RDP(alpha=2.0, epsilon=1.0)),
+            lambda: table.quantile("minutes", 0.0, lower=1, upper=2, cost=COST),
+        ):
+            with pytest.raises(InvalidParameter):
+                query()
+
+    claim = Claim(ZCDP(rho=9.0), unit="patient", neighbouring="add-or-remove-one")
+    assert not list(run(algorithm, FRAME, claim=claim).ledger.releases)
+
+
+def test_a_row_that_belongs_to_nobody_is_refused() -> None:
+    frame = FRAME.assign(patient=["a", None, "b"])
+    with pytest.raises(DataError, match="1 rows have no 'patient'"):
+        asked(grouped(lambda t: t.count(cost=COST)), frame)
+
+
+def test_the_ledger_is_about_the_same_unit() -> None:
+    with pytest.raises(ClaimMismatch, match="unit is 'patient' in a run whose unit is 'visit'"):
+        asked(bounded(lambda t: t), claim_unit="visit")
+
+
+def test_units_and_frames_that_cannot_be_bounded_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"no column 'pateint'(.|\n)*did you mean 'patient'"):
+        asked(bounded(lambda t: t), unit="pateint")
+    with pytest.raises(InvalidParameter, match="'minutes' of type Float64"):
+        asked(bounded(lambda t: t), unit="minutes")
+    with pytest.raises(InvalidParameter, match="a list is no data frame"):
+        asked(bounded(lambda t: t), [1, 2])
+    with pytest.raises(InvalidParameter, match="names that begin with dpaudit_"):
+        asked(bounded(lambda t: t), FRAME.assign(dpaudit_one=1))
+    with pytest.raises(ClaimMismatch, match="under joint trust"):
+        asked(bounded(lambda t: t), trust_model="joint")
+
+
+def test_without_narwhals_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    with pytest.raises(InvalidParameter, match=r"narwhals is not installed(.|\n)*dpaudit\[tables\]"):
+        asked(bounded(lambda t: t))
+
+
+def test_missing_values_and_nan_count_nothing() -> None:
+    """A missing number adds 0 to a sum and is no value of a mean; a missing key is in no group."""
+    minutes = [1.0, None, float("nan"), 1.0]
+    wards = ["ICU", "ICU", "ICU", None]
+    missing = pa.table({"patient": ["a", "b", "c", "d"], "ward": wards, "minutes": minutes})
+    found = asked(
+        grouped(
+            lambda t: {
+                "sum": t.sum("minutes", lower=0, upper=1, cost=ZCDP(rho=1e18)),
+                "mean": t.mean("minutes", lower=0, upper=1, cost=ZCDP(rho=1e18)),
+                "count": t.count(cost=ZCDP(rho=1e18)),
+            }
+        ),
+        missing,
+    )
+    for name, expected in {"sum": 1.0, "mean": 1.0, "count": 3.0}.items():
+        assert found[name]["ICU"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_a_function_returns_is_opened() -> None:
+    assert asked(grouped(lambda t: t.count(cost=COST)), lambda: FRAME).keys() == {"ICU", "ER"}

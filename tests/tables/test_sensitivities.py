@@ -1,0 +1,220 @@
+"""No neighbour of a table moves an exact answer by more than the sensitivity that was derived for it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpaudit import ZCDP, Claim, Curator, Neighbouring, PureDP, Transcript, account, judge, run
+from dpaudit.curator.noise import Entry, NoNoise
+from dpaudit.mechanisms import Exponential, Gaussian, Laplace
+
+Row = tuple[str, str | None, int, float | None]
+RELATIONS = list(Neighbouring)
+VALUES = (0.0, -0.0, 0.4, 1.0, 2.5, -3.0, 1e300, -1e300, math.inf, -math.inf, math.nan, None)
+KEYS = ("a", "b", "c", "other", None)
+
+
+def table(rows: list[Row]) -> Any:
+    names = ("person", "ward", "day", "minutes")
+    kinds = (pa.string(), pa.string(), pa.int64(), pa.float64())
+    columns = zip(*rows, strict=True) if rows else [[]] * 4
+    made = [pa.array(list(each), kind, from_pandas=False) for each, kind in zip(columns, kinds, strict=True)]
+    return pa.table(made, names=list(names))
+
+
+def queries(cost: Any, rows: int | None, groups: int | None, *, few: bool = False) -> Any:
+    def algorithm(frame: Any, curator: Curator) -> None:
+        bounded = curator.table(frame, unit="person", hash_key="soundness")
+        bounded = bounded.bound(rows_per_unit=rows, groups_per_unit=groups)
+        by_ward = bounded.group_by("ward", keys=["a", "b", "c"])
+        by_both = bounded.group_by(["ward", "day"], keys={"ward": ["a", "b"], "day": [1, 2]})
+        tables = (bounded, by_ward, by_both, bounded.group_by("ward", keys=["a"]))
+        for each in tables[1:2] if few else tables:
+            if rows is None and not each.keys:
+                continue
+            each.count_distinct_units(cost=cost)
+            if rows is None:
+                continue
+            each.count(cost=cost)
+            each.sum("minutes", lower=-1.0, upper=2.5, cost=cost)
+            each.sum("minutes", lower=0.3, upper=1.7, cost=cost)
+            each.sum("minutes", lower=-4.0, upper=-1.5, cost=cost)
+            each.mean("minutes", lower=-1.0, upper=2.5, cost=cost)
+            each.variance("minutes", lower=-0.7, upper=2.5, cost=cost)
+            each.histogram("minutes", edges=[-1.0, 0.4, 2.0], cost=cost)
+            each.quantile("minutes", 0.3, lower=-1.0, upper=2.0, cost=cost, candidates=4)
+
+    return algorithm
+
+
+def entries(frame: Any, algorithm: Any, relation: Neighbouring) -> list[Entry]:
+    kept, claim = Transcript(), Claim(ZCDP(rho=99.0), unit="person", neighbouring=relation)
+    run(algorithm, frame, claim=claim, noise=NoNoise(), transcript=kept)
+    return kept.entries
+
+
+def exactly(query: np.ndarray[Any, Any]) -> list[Fraction]:
+    return [Fraction(float(each)) for each in query.ravel()]
+
+
+def moved(one: Entry, other: Entry) -> tuple[Fraction, Fraction]:
+    """The square of how far a query moved, and of how far it may."""
+    mechanism = one.release.mechanism
+    assert mechanism == other.release.mechanism
+    difference = [a - b for a, b in zip(exactly(one.query), exactly(other.query), strict=True)]
+    if isinstance(mechanism, Exponential):  # log weights, each rounded a few times
+        allowance = Fraction(1) + Fraction(1, 10**12)
+        return (max(difference) - min(difference)) ** 2, (Fraction(mechanism.epsilon) * allowance) ** 2
+    if isinstance(mechanism, Laplace):
+        return sum(map(abs, difference)) ** 2, Fraction(mechanism.sensitivity.value) ** 2
+    assert isinstance(mechanism, Gaussian)
+    return sum(each**2 for each in difference), Fraction(mechanism.sensitivity.value) ** 2
+
+
+def rows_of(generator: np.random.Generator, person: str, most: int) -> list[Row]:
+    keys, values = (generator.integers(len(each), size=most) for each in (KEYS, VALUES))
+    same = generator.random() < 0.4  # rows that are alike, which hashes cannot tell apart
+    made = [
+        (person, KEYS[k], int(generator.integers(1, 4)), VALUES[v]) for k, v in zip(keys, values, strict=True)
+    ]
+    return (made[:1] * most if same else made)[: int(generator.integers(0, most + 1))]
+
+
+def extremes(person: str, most: int) -> list[list[Row]]:
+    """A person in one ward or in many, at the bounds and past them."""
+    wards = [["a"], ["b"], ["a", "b", "c"]]
+    return [
+        [(person, ward, day, value) for ward, day in itertools.product(where, (1, 2)) for _ in range(most)]
+        for where in wards
+        for value in (math.inf, -math.inf, 0.4)
+    ]
+
+
+def pairs(
+    generator: np.random.Generator, relation: Neighbouring, others: int
+) -> list[tuple[list[Row], list[Row]]]:
+    """A random table and all its neighbours of some kinds."""
+    people = [rows_of(generator, f"p{i}", 6) for i in range(others)]
+    whole = [row for each in people for row in each]
+    found = []
+    for i, own in enumerate(people):
+        rest = [row for j, each in enumerate(people) if j != i for row in each]
+        if relation is Neighbouring.REPLACE_ONE:
+            name = f"p{i}"
+            new = [rows_of(generator, name, 6), *extremes(name, 3), rows_of(generator, "new", 6)]
+            found += [(rest + own, rest + each) for each in new]
+            found += [(rest + one, rest + two) for one, two in itertools.pairwise(extremes(name, 3))]
+        else:
+            found += [(whole, rest)] + [(rest + each, rest) for each in extremes(f"p{i}", 3)]
+    # Rows stand in any order in either table.
+    return [(shuffled(generator, one), shuffled(generator, two)) for one, two in found]
+
+
+def shuffled(generator: np.random.Generator, rows: list[Row]) -> list[Row]:
+    return [rows[i] for i in generator.permutation(len(rows))]
+
+
+def largest(
+    relation: Neighbouring, cost: Any, rows: int | None, groups: int | None, seed: int, *, few: bool = False
+) -> dict[str, Fraction]:
+    """Of each release, the largest square of how far it moved over what it may."""
+    generator, algorithm = np.random.default_rng(seed), queries(cost, rows, groups, few=few)
+    found: dict[str, Fraction] = {}
+    for data, neighbour in pairs(generator, relation, 1 if few else 3)[:: 2 if few else 1]:
+        one, two = (entries(table(each), algorithm, relation) for each in (data, neighbour))
+        assert len(one) == len(two) > 0
+        for a, b in zip(one, two, strict=True):
+            measured, allowed = moved(a, b)
+            assert measured <= allowed, (a.release, a.query, b.query, data, neighbour)
+            name = f"{a.release.label} {a.release.mechanism.kind}"
+            found[name] = max(found.get(name, Fraction(0)), measured / allowed)
+    return found
+
+
+BOUNDS = [(2, 1), (3, 2), (1, None), (5, None), (None, 2)]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_no_neighbour_moves_an_answer_further(relation: Neighbouring) -> None:
+    cost = PureDP(epsilon=1.0) if relation is Neighbouring.ZERO_OUT else ZCDP(rho=0.5)
+    assert largest(relation, cost, 3, 2, seed=1, few=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("rows", "groups"), BOUNDS)
+@pytest.mark.parametrize("cost", [ZCDP(rho=0.5), PureDP(epsilon=1.0)], ids=["gaussian", "laplace"])
+def test_none_does_for_many_tables(relation: Neighbouring, rows: Any, groups: Any, cost: Any) -> None:
+    seeds = range(4)
+    found = [largest(relation, cost, rows, groups, seed) for seed in seeds]
+    reached = {name: max(each[name] for each in found) for name in found[0]}
+    # The bounds are no looser than they must be: counts and distinct units reach them.
+    counts = [each for name, each in reached.items() if name.startswith("count ")]
+    assert counts == ([1] if rows else [])
+
+
+def derived(algorithm: Any, relation: str) -> dict[str, tuple[str, float]]:
+    claim = Claim(ZCDP(rho=99.0), unit="person", neighbouring=relation)
+    ledger = run(algorithm, table([]), claim=claim, seed=1).ledger
+    found = {}
+    for release in ledger.releases:
+        assert isinstance(release.mechanism, Gaussian | Laplace)
+        assert release.mechanism.sensitivity.basis == "clipped"
+        found[release.label] = release.mechanism.sensitivity.norm, release.mechanism.sensitivity.value
+    return found
+
+
+def test_sensitivities_are_the_ones_derived_by_hand() -> None:
+    def algorithm(frame: Any, curator: Curator) -> None:
+        rho, epsilon = ZCDP(rho=0.5), PureDP(epsilon=1.0)
+        bounded = curator.table(frame, unit="person").bound(rows_per_unit=5, groups_per_unit=2)
+        wards = bounded.group_by("ward", keys=["a", "b", "c"])
+        wards.count(cost=rho, label="rows l2")
+        wards.count(cost=epsilon, label="rows l1")
+        wards.count_distinct_units(cost=rho, label="units l2")
+        wards.count_distinct_units(cost=epsilon, label="units l1")
+        wards.sum("minutes", lower=0.0, upper=4.0, cost=rho, label="sum l2")
+        wards.sum("minutes", lower=-2.0, upper=4.0, cost=rho, label="mixed l2")
+        bounded.count(cost=rho, label="all l2")
+        bounded.sum("minutes", lower=-2.0, upper=4.0, cost=epsilon, label="all mixed l1")
+
+    assert derived(algorithm, "add-or-remove-one") == {
+        "rows l2": ("l2", 5.0),
+        "rows l1": ("l1", 5.0),
+        "units l2": ("l2", pytest.approx(2**0.5, rel=1e-15)),
+        "units l1": ("l1", 2.0),
+        "sum l2": ("l2", 20.0),
+        "mixed l2": ("l2", 20.0),
+        "all l2": ("l2", 5.0),
+        "all mixed l1": ("l1", 20.0),
+    }
+    assert derived(algorithm, "replace-one") == {
+        "rows l2": ("l2", pytest.approx(5 * 2**0.5, rel=1e-15)),
+        "rows l1": ("l1", 10.0),
+        "units l2": ("l2", pytest.approx(2.0, rel=1e-15)),
+        "units l1": ("l1", 4.0),
+        "sum l2": ("l2", pytest.approx(20 * 2**0.5, rel=1e-15)),
+        "mixed l2": ("l2", 40.0),
+        "all l2": ("l2", 5.0),
+        "all mixed l1": ("l1", 30.0),
+    }
+
+
+def test_a_run_is_proved_at_the_sum_of_its_costs() -> None:
+    def algorithm(frame: Any, curator: Curator) -> None:
+        wards = curator.table(frame, unit="person").bound(rows_per_unit=7).group_by("ward", keys=["a", "b"])
+        wards.count(cost=ZCDP(rho=0.01))
+        wards.mean("minutes", lower=0.0, upper=0.1, cost=ZCDP(rho=0.03))
+        wards.variance("minutes", lower=-0.3, upper=0.1, cost=ZCDP(rho=0.05))
+        wards.quantile("minutes", 0.9, lower=0.0, upper=1.0, cost=ZCDP(rho=0.01))
+
+    claim = Claim(ZCDP(rho=0.1), unit="person", neighbouring="replace-one")
+    ledger = run(algorithm, table([]), claim=claim).ledger
+    assert judge(ledger, account(ledger), (), command="run").all_proved
