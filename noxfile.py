@@ -47,9 +47,20 @@ def torture(session: nox.Session) -> None:
 
 
 @nox.session
+def mutation(session: nox.Session) -> None:
+    """One wrong sign at a time where a bound would be false: `-- FILE`, `-- --sample N --seed S` for a part.
+
+    A run that was stopped goes on where it was; a whole one writes its figures into CONTRIBUTING.md.
+    """
+    session.install("-e", ".[test]")
+    session.env.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
+    session.run("python", "tests/mutation/session.py", *session.posargs)
+
+
+@nox.session
 def interoperability(session: nox.Session) -> None:
-    """What is read from libraries that are too large for every change: Opacus, and with it torch."""
-    session.install("-e", ".[opacus,test]")
+    """What needs libraries too large for every change, other people's and engines for tables."""
+    session.install("-e", ".[engines,opacus,pipelinedp,smartnoise,test]")
     session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
 
 

@@ -121,7 +121,7 @@ def accounted(
 
     accounts = ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
     trusted = TrustedConditions()
-    for release in ledger:
+    for release in ledger.blocks() if isinstance(ledger, LedgerStream) else ledger:
         composition.add(release)
         accounts.add(release)
         trusted.add(release)

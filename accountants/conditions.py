@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
+from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms.base import BaseMechanism
 
@@ -16,8 +17,11 @@ class TrustedConditions:
         self._resting: dict[tuple[Code, str | None], _Resting] = {}
         self._split_by_position = False
 
-    def add(self, release: Release | PlainRelease) -> None:
-        """Take one more release in."""
+    def add(self, release: Release | PlainRelease | PlainReleases) -> None:
+        """Take one more release in, or a block of them."""
+        if isinstance(release, PlainReleases):
+            self._add_block(release)
+            return
         if isinstance(release, Release):
             for code, text in _of(release.mechanism):
                 self._rests(release.label, code, text)
@@ -25,6 +29,19 @@ class TrustedConditions:
             self._rests(release.label, Code.DECLARED_SENSITIVITY)
         if release.partition is not None and release.partition.by == "position":
             self._split_by_position = True
+
+    def _add_block(self, block: PlainReleases) -> None:
+        columns = block.columns
+        if number := columns.bases.count("declared"):
+            resting = self._resting.setdefault((Code.DECLARED_SENSITIVITY, None), _Resting())
+            resting.number += number
+            for label, basis in zip(columns.labels, columns.bases, strict=True):
+                if len(resting.labels) > MOST_LABELS:
+                    break
+                if basis == "declared":
+                    resting.labels.setdefault(label)
+        by_position = (place is not None and place.by == "position" for place in set(columns.partitions))
+        self._split_by_position = self._split_by_position or any(by_position)
 
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,7 +21,8 @@ from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.accountants.composition.costs import pure_epsilon, rho
 from dpaudit.certificate.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
-from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_release
+from dpaudit.ledger.columnar import Kind, PlainRelease, plain_release
+from dpaudit.ledger.columns import NOT_PLAIN, PlainColumns, PlainReleases
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
@@ -74,11 +74,14 @@ class ReleaseAccounts:
         self._groups: dict[tuple[str, str, str], _Group] = {}
         self._remembered: dict[tuple[AnyMechanism, int, AnyGuarantee | None], AnyGuarantee] = {}
 
-    def add(self, release: Release | PlainRelease) -> None:
-        """Judge one more release, or keep it until there are enough to judge at once.
+    def add(self, release: Release | PlainRelease | PlainReleases) -> None:
+        """Judge one more release, or keep it until there are enough to judge at once; or judge a block.
 
         Raises `CannotBound`: its cost, or that of one before it, has no bound.
         """
+        if isinstance(release, PlainReleases):
+            self._add_block(release)
+            return
         if not self.in_batches:
             release = release if isinstance(release, Release) else release.release()
         elif isinstance(release, Release):
@@ -86,6 +89,14 @@ class ReleaseAccounts:
         self._waiting.append(release)
         if len(self._waiting) >= _BATCH:
             self._judge_waiting()
+
+    def _add_block(self, block: PlainReleases) -> None:
+        if self.in_batches:
+            self._judge_waiting()
+            self._judge(block)
+            return
+        for release in block:
+            self.add(release)
 
     def rows(self) -> tuple[ReleaseAccount, ...]:
         """The releases in order if there is room for all; else those that fail, then the first others."""
@@ -108,8 +119,10 @@ class ReleaseAccounts:
 
     def _judge_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
+        if waiting:
+            self._judge(waiting)
+
+    def _judge(self, waiting: Sequence[Release | PlainRelease]) -> None:
         batch = _Batch(waiting)
         for i in np.flatnonzero(np.isnan(batch.figures)).tolist():
             release = waiting[i]
@@ -160,13 +173,14 @@ class _Batch:
     def __init__(self, releases: Sequence[Release | PlainRelease]) -> None:
         self._releases = releases
         self._settled: dict[int, ReleaseAccount] = {}
-        plain = [release if isinstance(release, PlainRelease) else _NOT_PLAIN for release in releases]
-        size = len(plain)
+        if not isinstance(releases, PlainReleases):
+            plain = [release if isinstance(release, PlainRelease) else NOT_PLAIN for release in releases]
+            releases = PlainReleases.of(plain)
+        self._plain = plain_noise = releases.columns
         #: Each one's cost in rho, or in pure epsilon where that is claimed; NaN until it is settled.
-        self.figures = _figures(plain)
-        self.claimed = np.fromiter((release.claim_kind is not None for release in plain), np.bool_, size)
-        stated = np.fromiter((release.claimed for release in plain), np.float64, size)
-        self.failed = self.claimed & ~within(self.figures, stated)
+        self.figures = _figures(plain_noise)
+        self.claimed = plain_noise.zcdp | plain_noise.pure
+        self.failed = self.claimed & ~within(self.figures, plain_noise.figure)
 
     def settle(self, i: int, account: ReleaseAccount) -> None:
         """Take the account of a release that was judged by itself."""
@@ -182,35 +196,29 @@ class _Batch:
             return _Plain(release, float(self.figures[i]))
         return self._settled[i]
 
-    def names(self) -> Iterator[tuple[str, str, str]]:
+    def names(self) -> list[tuple[str, str, str]]:
         """What releases are grouped by: label without digits, kind of noise, scale of the figure."""
-        for i, release in enumerate(self._releases):
-            if isinstance(release, PlainRelease) and i not in self._settled:
-                scale = "pure-dp" if release.claim_kind == "pure-dp" else "zcdp"
-                yield _DIGITS.sub("#", release.label), release.noise.kind, scale
-            else:
-                account = self._settled[i]
-                yield _DIGITS.sub("#", account.label), account.mechanism.kind, account.proved.kind
+        labels = self._plain.labels
+        patterns = _DIGITS.sub("#", "\n".join(labels)).split("\n")
+        if len(patterns) != len(labels):  # a label has several lines
+            patterns = [_DIGITS.sub("#", label) for label in labels]
+        kinds = map(("laplace", "gaussian").__getitem__, self._plain.gaussian.tolist())
+        scales = map(("zcdp", "pure-dp").__getitem__, self._plain.pure.tolist())
+        names = list(zip(patterns, kinds, scales, strict=True))
+        for i, account in self._settled.items():
+            names[i] = _DIGITS.sub("#", account.label), account.mechanism.kind, account.proved.kind
+        return names
 
 
-#: Stands in a column for a release that has no plain numbers: its cost is NaN.
-_NOT_PLAIN = PlainRelease("", PlainNoise("gaussian", "declared", math.nan, math.nan))
-
-
-def _figures(batch: Sequence[PlainRelease]) -> Vector:
-    size = len(batch)
-    sensitivity = np.fromiter((release.noise.sensitivity for release in batch), np.float64, size)
-    scale = np.fromiter((release.noise.scale for release in batch), np.float64, size)
-    runs = np.fromiter((release.runs for release in batch), np.float64, size)
-    pure = np.fromiter((release.claim_kind == "pure-dp" for release in batch), np.bool_, size)
-    gaussian = np.fromiter((release.noise.kind == "gaussian" for release in batch), np.bool_, size)
-    costs = np.full(size, np.nan)
+def _figures(plain: PlainColumns) -> Vector:
+    sensitivity, scale, gaussian, pure = plain.sensitivity, plain.scale, plain.gaussian, plain.pure
+    costs = np.full(len(scale), np.nan)
     kinds: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (("gaussian", gaussian), ("laplace", ~gaussian))
     for (kind, of_kind), (cost, asked) in itertools.product(kinds, ((pure_epsilon, pure), (rho, ~pure))):
         chosen = of_kind & asked
         if chosen.any():
             costs[chosen] = cost.many(kind, sensitivity[chosen], scale[chosen])
-    return times_up(costs, runs)
+    return times_up(costs, plain.runs.astype(np.float64))
 
 
 def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:

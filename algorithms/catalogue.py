@@ -18,6 +18,7 @@ from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.form import Builtin, Parameter, Prepared, Values, no_file, own_size, size, words
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
 from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.training.entries import DP_FTRL, DP_SGD
 from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP
 from dpaudit.errors import UsageError
 
@@ -370,4 +371,6 @@ CATALOGUE: Mapping[str, Builtin] = {
     "ldp-ucrl-vtr": LDP_UCRL_VTR,
     "private-lsvi-ucb": PRIVATE_LSVI_UCB,
     "dp-q-learning": DP_Q_LEARNING,
+    "dp-sgd": DP_SGD,
+    "dp-ftrl": DP_FTRL,
 }

@@ -58,6 +58,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "releases": [{"mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}, "count": 1}],
         "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
     },
+    "key-selection": {"method": "optimal", "epsilon": 1.0, "delta": 1e-6, "changes": 1},
     "shuffled": {
         "local": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
         "users": 10000,

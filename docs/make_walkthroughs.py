@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial", "verdicts", "real-data")
+PAGES = ("tutorial", "verdicts", "real-data", "training")
 #: Pages of which only what stands before the first heading is run: one example.
 BEGINNINGS = ("policy-evaluation", "vapvi")
 #: Where the pages' reader sits.

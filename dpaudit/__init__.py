@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
     from dpaudit.mechanisms import GaussianSparseVector as GaussianSparseVector
+    from dpaudit.mechanisms import KeySelection as KeySelection
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
@@ -104,6 +105,8 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
     from dpaudit.pipeline.epsilon import epsilon as epsilon
+    from dpaudit.tables.sources import Deferred as Deferred
+    from dpaudit.tables.table import Table as Table
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
 _NAMES = {
@@ -126,7 +129,7 @@ _NAMES = {
     "ledger.releases": "Partition Release",
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
-        "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
+        "Gaussian GaussianProcess GaussianSparseVector KeySelection Laplace LowerTriangular MatrixMechanism "
         "MixtureOfGaussians NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled "
         "PrivateSelection RandomAllocation RandomizedResponse ReportNoisyMax SampledMatrix SampledRecords "
         "Shuffled SmoothGaussian SparseVector SymmetricGaussian Tabulated Toeplitz TreeAggregation "
@@ -137,6 +140,8 @@ _NAMES = {
     "pipeline.certify": "certify",
     "pipeline.convert": "convert",
     "pipeline.epsilon": "epsilon",
+    "tables.sources": "Deferred",
+    "tables.table": "Table",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_MODULES)

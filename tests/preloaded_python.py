@@ -91,6 +91,8 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     """Take over a program's environment, its search path and what it wants to hear of warnings."""
     import warnings
 
+    import runs_in_threads
+
     before = os.environ.get("PYTHONPATH", "")
     os.environ.clear()
     os.environ.update(environment)
@@ -103,6 +105,8 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     if after.partition(os.pathsep)[0] != before.partition(os.pathsep)[0] or arguments[:2] == ["-m", "pytest"]:
         for name in [name for name in sys.modules if name.partition(".")[0] == "dpaudit"]:
             del sys.modules[name]
+    if runs_in_threads.VARIABLE in os.environ:
+        runs_in_threads.patch_host()
 
 
 def execute(arguments: list[str]) -> None:

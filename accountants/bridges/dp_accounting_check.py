@@ -31,10 +31,12 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import (
     AnyMechanism,
     FixedSizeSampled,
+    HiddenSample,
     OnSample,
     PoissonSampled,
     Tabulated,
     TruncatedPoissonSampled,
+    dominating,
 )
 
 METHOD = "dp-accounting PLD"
@@ -45,6 +47,7 @@ MOST_EPSILON, MOST_RUNS = 100.0, 10_000
 MOST_CONVOLUTIONS, MOST_EXPOSURES = 200, 2
 _ADDED = "rounded_probability_mass_function_add", "infinity_mass_add"
 _MOST_POINTS = 500_000  # in the array that one mechanism may need
+_MOST_SHIFTS = 64
 
 #: What one unit is exposed to: mechanisms, each with how often it runs.
 Runs = Collection[tuple[AnyMechanism, int]]
@@ -127,7 +130,7 @@ def _convolutions(exposure: Runs) -> int:
     if runs > MOST_RUNS:
         raise _no_opinion(f"it is limited to {MOST_RUNS} runs, and these are {runs}")
     # Sampled noise has two distributions, one for each order of its pair.
-    orders = ((2 if isinstance(mechanism, OnSample) else 1, count) for mechanism, count in exposure)
+    orders = ((2 if isinstance(mechanism, HiddenSample) else 1, count) for mechanism, count in exposure)
     needed = sum(both * (count.bit_length() + count.bit_count()) for both, count in orders)
     if needed > MOST_CONVOLUTIONS:
         limit = f"{needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
@@ -161,8 +164,14 @@ def _composed(exposure: Runs, neighbouring: Neighbouring, spacing: float, *, coa
         if sensitivity is not None and sensitivity.value == 0:
             continue
         run = _as_poisson(mechanism, neighbouring)
-        tabulated = isinstance(run, OnSample) and _own_table(run, neighbouring)
-        known = (_profile if tabulated else _losses)(run, neighbouring, spacing, coarsely=coarsely)
+        pair = run.dominating_pair()
+        if isinstance(pair, dominating.Mixture) and pair.steps == 1:
+            known: _Losses | None = _mixture(pair, spacing, coarsely=coarsely)
+        else:
+            tabulated = isinstance(pair, dominating.Mixture) or (
+                isinstance(run, OnSample) and _own_table(run, neighbouring)
+            )
+            known = (_profile if tabulated else _losses)(run, neighbouring, spacing, coarsely=coarsely)
         if known is None:
             continue
         same &= known.same
@@ -273,6 +282,30 @@ def _losses(
             return _Losses(_table(inner, spacing, pessimistic=True), down, same=same)
         case _:
             raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
+
+
+def _mixture(pair: dominating.Mixture, spacing: float, *, coarsely: bool) -> _Losses:
+    """A mixture of Gaussians on one answer, by dp-accounting's own quadrature."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    shifts, weights = list(map(float, pair.shifts)), list(map(float, pair.weights))
+    most = max(shifts)
+    if most * (0.5 * most + 10.0) > _MOST_POINTS * spacing or len(shifts) > _MOST_SHIFTS:
+        raise _no_opinion("a mixture of Gaussians takes it too long an array")
+    up, down = (
+        pld.from_mixture_gaussian_mechanism(
+            1.0,
+            shifts,
+            weights,
+            pessimistic_estimate=pessimistic,
+            value_discretization_interval=spacing,
+            use_connect_dots=pessimistic,
+        )
+        if pessimistic or not coarsely
+        else None
+        for pessimistic in (True, False)
+    )
+    return _Losses(up, down)
 
 
 def _as_poisson(mechanism: AnyMechanism, neighbouring: Neighbouring) -> AnyMechanism:

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
+from dpaudit.accountants.calibration.check import (
+    Opinion,
+    Terms,
+    approximate,
+    opinion,
+    opinion_of_divergences,
+    opinion_of_rho,
+)
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.closed_forms.ranges import positive
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
 from dpaudit.accountants.closed_forms.search import root
 from dpaudit.accountants.composition.composition import Composition, compose, compose_ledger
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import leading_figure
@@ -28,7 +36,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import AnyMechanism, dominating
 
 #: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
 _MOST_RAISE = 1e-6
@@ -256,6 +264,13 @@ class ScaledComposition:
         self._exposures = composition.exposures()
         self._relation = composition.sampling_relation
         self._target = target
+        pairs = [m.dominating_pair() for exposure in self._exposures for m, _ in exposure.items()]
+        #: Of comparisons with Gaussian noise divergences know more than pairs do.
+        self._compares = isinstance(target, ApproxDP) and any(
+            isinstance(pair, dominating.SparseGaussian) for pair in pairs
+        )
+        #: A mixture has a table for each order of its pair.
+        self._mixed = any(isinstance(pair, dominating.Mixture) for pair in pairs)
         try:
             self._terms(1.0)
         except CannotBound:
@@ -265,7 +280,12 @@ class ScaledComposition:
 
     @property
     def resolution(self) -> float:
-        """The relative accuracy to which a factor is searched: sums and Gaussian curves are cheap."""
+        """The relative accuracy to which a factor is searched: sums and Gaussian curves are cheap.
+
+        A mixture's tables are not, and are made anew for every factor.
+        """
+        if self._mixed:
+            return 1e-6
         cheap = not (isinstance(self._target, ApproxDP) and self._has_losses) or all(
             isinstance(term, GaussianTerm) for terms in self._terms(1.0) for term, _ in terms
         )
@@ -278,7 +298,8 @@ class ScaledComposition:
             found, wanted = self._additive(factor), leading_figure(target)
         elif self._has_losses:
             deltas = (PrivacyLoss.compose(terms).delta(target.epsilon) for terms in self._terms(factor))
-            found, wanted = max(delta.upper for delta in deltas), target.delta
+            found = min(max(delta.upper for delta in deltas), self._by_divergences(factor)[0])
+            wanted = target.delta
         else:
             found, wanted = zcdp_delta(self._total(rho, factor), target.epsilon), target.delta
         if found <= wanted:
@@ -294,6 +315,9 @@ class ScaledComposition:
                 worst = max(losses, key=lambda loss: loss.delta(target.epsilon).upper)
                 delta, method = worst.delta(target.epsilon).upper, str(worst.method)
                 used = worst.epsilon(target.delta).lower
+                instead, epsilon = self._by_divergences(factor)
+                if instead < delta:
+                    delta, method, used = instead, "rdp", epsilon
             else:
                 total = self._total(rho, factor)
                 delta, method = zcdp_delta(total, target.epsilon), "zcdp"
@@ -308,14 +332,34 @@ class ScaledComposition:
         target = self._target
         if isinstance(target, ApproxDP) and not self._has_losses:
             return opinion_of_rho(self._total(rho, factor), target)
-        found = [opinion(runs, self._relation, target) for runs in self._runs(factor)]
+        if isinstance(target, ApproxDP) and self.bound(factor)[0].method == "rdp":
+            found = [opinion_of_divergences(runs, self._relation, target) for runs in self._runs(factor)]
+        else:
+            found = [opinion(runs, self._relation, target) for runs in self._runs(factor)]
         return next((one for one in found if not one.agrees), found[0])
 
     def _runs(self, factor: float) -> list[list[tuple[AnyMechanism, int]]]:
         return [[(scaled(m, factor), count) for m, count in e.items()] for e in self._exposures]
 
     def _terms(self, factor: float) -> list[Terms]:
-        return [loss_terms(runs, self._relation) for runs in self._runs(factor)]
+        orders = (True, False) if self._mixed else (None,)
+        return [
+            loss_terms(runs, self._relation, mixture_first=order)
+            for runs in self._runs(factor)
+            for order in orders
+        ]
+
+    def _by_divergences(self, factor: float) -> tuple[float, float]:
+        """Delta and epsilon that divergences prove at the target; infinite where they are not asked."""
+        target = self._target
+        if not (self._compares and isinstance(target, ApproxDP)):
+            return math.inf, math.inf
+        found = []
+        for runs in self._runs(factor):
+            made = [Release(label="run", mechanism=m, count=count) for m, count in runs]
+            found.append(RenyiProfile.of(compose(made, self._relation)))
+        deltas = [one.delta(target.epsilon) for one in found]
+        return max(deltas), max(one.epsilon(target.delta) for one in found)
 
     def _additive(self, factor: float) -> float:
         match self._target:

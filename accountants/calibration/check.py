@@ -18,6 +18,7 @@ from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import dominating
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
@@ -78,6 +79,38 @@ def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
     least = epsilon(minimum(epsilon, -30.0, 30.0, 1e-9))
     guarantee = ApproxDP(epsilon=least, delta=target.delta)
     return Opinion("renyi", guarantee, guarantee.epsilon <= target.epsilon, proves=True)
+
+
+def opinion_of_divergences(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) -> Opinion:
+    """An opinion on comparisons with Gaussian noise, among others: the Renyi divergence of one order.
+
+    That of comparisons is added up in rational numbers, but for the logarithm of how many outcomes there are.
+    """
+    compared, others = [], []
+    for mechanism, count in runs:
+        pair = mechanism.dominating_pair()
+        if isinstance(pair, dominating.SparseGaussian):
+            compared.append((pair, count))
+        else:
+            others.append((mechanism, count))
+    directions = collect(renyi_terms(others, neighbouring)).directions() if others else ()
+
+    def epsilon(log_t: float) -> float:
+        alpha = 1.0 + math.exp(log_t)
+        t = alpha - 1.0
+        logs = [total_cumulant(factors, t) for factors in directions]
+        divergence = max(((one.value + one.error) / t for one in logs), default=0.0) * (1.0 + 1e-15)
+        for pair, count in compared:
+            yeses = min(pair.answers, pair.steps)
+            outcomes = sum(math.comb(pair.steps, k) for k in range(yeses + 1))
+            squares = pair.threshold**2 + yeses * pair.against**2
+            one = Fraction(math.log(outcomes)) / Fraction(t) + Fraction(alpha) / 2 * squares
+            divergence += count * up(min(one, Fraction(alpha) / 2 * pair.steps * pair.alone**2))
+        return rdp_epsilon(alpha, divergence * (1.0 + 1e-14), target.delta)
+
+    least = epsilon(minimum(epsilon, -20.0, 20.0, 1e-9))
+    guarantee = ApproxDP(epsilon=least, delta=target.delta)
+    return Opinion("renyi", guarantee, least <= target.epsilon, proves=True)
 
 
 def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: ApproxDP) -> Opinion:

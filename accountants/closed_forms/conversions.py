@@ -56,7 +56,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     logarithm = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
     if not logarithm < 0.0:  # also where an extreme order overflowed to NaN
         return 1.0
-    return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
+    return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), math.inf))
 
 
 def bun_steinke_epsilon(rho: float, delta: float) -> float:
@@ -95,7 +95,7 @@ def response_delta(pure: float, epsilon: float) -> float:
     if nonnegative("epsilon", epsilon) >= pure:
         return 0.0
     gap = (pure - epsilon) * (1.0 + 1e-15)
-    return min(1.0, math.nextafter(-math.expm1(-gap) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14), 2.0))
+    return min(1.0, math.nextafter(-math.expm1(-gap) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14), math.inf))
 
 
 def pure_to_zcdp(epsilon: float) -> float:
@@ -145,11 +145,11 @@ def pure_to_gdp(epsilon: float) -> float:
     if epsilon == 0.0:
         return 0.0
     if epsilon < 1e-150:  # linear to far more than 1e-13, and no step may lose a digit to underflow
-        return math.nextafter(math.sqrt(0.5 * math.pi) * epsilon * (1.0 + 1e-13), 2.0)
+        return math.nextafter(math.sqrt(0.5 * math.pi) * epsilon * (1.0 + 1e-13), math.inf)
     if epsilon < 1.0:
         # -Phi^-1(1/2 - h/2) = sqrt 2 erfinv(h) with h = tanh(epsilon / 2): nothing cancels near 1/2.
         half = math.sqrt(2.0) * float(scipy.special.erfinv(math.tanh(0.5 * epsilon)))
-        return math.nextafter(2.0 * half * (1.0 + 1e-13), 2.0)
+        return math.nextafter(2.0 * half * (1.0 + 1e-13), math.inf)
     # log Phi(-z) = -z^2/2 + log(erfcx(z / sqrt 2) / 2); two Newton steps polish scipy's quantile. The slope
     # of the logarithm is at least max(z, 0.8), so its rounding, 8 u (1 + epsilon), moves z by less than 30 u
     # relative.

@@ -81,8 +81,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         return 0.0 if mu == 0.0 else min(at_zero, gaussian_delta(epsilon, SMALLEST_MU))
     point = _point(epsilon, mu)
     if point.complement:
-        return min(1.0, math.nextafter(1.0 - point.value(-INFLATION), 2.0))
-    return min(1.0, math.nextafter(point.value(INFLATION), 2.0))
+        return min(1.0, math.nextafter(1.0 - point.value(-INFLATION), math.inf))
+    return min(1.0, math.nextafter(point.value(INFLATION), math.inf))
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:

@@ -17,16 +17,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
-from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
+from functools import cached_property, lru_cache
+from typing import TypeAlias, TypeGuard, cast, get_args
 
 import numpy as np
 
 from dpaudit.accountants.closed_forms.columns import Cost, times_up
-from dpaudit.accountants.closed_forms.rounding import Vector, sum_up, up
+from dpaudit.accountants.closed_forms.rounding import sum_up, up
+from dpaudit.accountants.composition.plain_columns import FEW, Columns, PlainCounts
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
+from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, HiddenSample, OnSample
@@ -38,40 +40,47 @@ _MANY = 64  # from so many mechanisms on, costs are computed in columns; below, 
 _EXACT = 2**53  # counts below it are doubles without rounding
 
 
-class Columns(NamedTuple):
-    """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
-
-    sensitivity: Vector
-    scale: Vector
-    runs: Vector
-
-
 class Exposure(Mapping[AnyMechanism, int]):
     """Which mechanisms run on one unit's data, and how many times each; they are made on access."""
 
-    def __init__(self, counts: Mapping[Key, int]) -> None:
+    def __init__(self, counts: Counter[Key], plain: PlainCounts | None = None) -> None:
         self._counts = counts
+        self._plain = PlainCounts() if plain is None else plain
+
+    @cached_property
+    def _all(self) -> Counter[Key]:
+        return _with(self._counts, self._plain) if self._plain else self._counts
 
     def __getitem__(self, mechanism: AnyMechanism) -> int:
         key = key_of(mechanism)
-        if key not in self._counts:  # a Counter would say 0
+        if key not in self._all:  # a Counter would say 0
             raise KeyError(mechanism)
-        return self._counts[key]
+        return self._all[key]
 
     def __iter__(self) -> Iterator[AnyMechanism]:
-        return map(mechanism_of, self._counts)
+        return map(mechanism_of, self._all)
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._all)
 
     def columns(self, kind: Kind) -> Columns:
         """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
         found = [key for key in self._counts if _is_kind(key, kind)]
-        return _columns(found, [self._counts[key] for key in found])
+        singly = _columns(found, [self._counts[key] for key in found])
+        together = zip(singly, *self._plain.columns(kind), strict=True)
+        return Columns(*map(np.concatenate, together)) if self._plain else singly
 
     def others(self) -> dict[AnyMechanism, int]:
         """The mechanisms that are in no `columns`."""
         return {k: n for k, n in self._counts.items() if not isinstance(k, PlainNoise)}
+
+
+def _with(counts: Counter[Key], plain: PlainCounts) -> Counter[Key]:
+    """All of both."""
+    together = counts.copy()
+    for key, count in plain.items():
+        together[key] += count
+    return together
 
 
 def key_of(mechanism: AnyMechanism) -> Key:
@@ -89,8 +98,10 @@ def repeated(cost: float, count: int) -> float:
     return up(Fraction(cost) * count) if math.isfinite(cost) else cost
 
 
-def _sums(groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
-    """Each group's sum of costs, rounded up."""
+def _sums(
+    groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float], more: Iterable[float] = ()
+) -> list[float]:
+    """Each group's sum of costs, rounded up; `more` are costs in the first."""
     keys = [key for group in groups for key in group]
     counts = [count for group in groups for count in group.values()]
     if isinstance(cost, Cost) and len(keys) >= _MANY:
@@ -101,7 +112,8 @@ def _sums(groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float])
         repeated(cost(mechanism_of(key)), count) if math.isnan(term) else term
         for key, count, term in zip(keys, counts, terms, strict=True)
     )
-    return [sum_up(itertools.islice(costs, len(group))) for group in groups]
+    shares = [itertools.islice(costs, len(group)) for group in groups]
+    return [sum_up(itertools.chain(share, () if i else more)) for i, share in enumerate(shares)]
 
 
 def _in_columns(keys: Sequence[Key], counts: Sequence[int], cost: Cost) -> list[float]:
@@ -148,6 +160,7 @@ class Composition:
         self.neighbouring = neighbouring
         self.group_size = group_size
         self._common: Counter[Key] = Counter()
+        self._plain = PlainCounts()  # more of them, so many that they are kept in columns
         self._splits: dict[str, dict[str, Counter[Key]]] = {}
         self._by_values: Counter[str] = Counter()  # of each split, releases on a part that values decided
         # A group's costs are not sums of what its releases cost single units.
@@ -157,15 +170,35 @@ class Composition:
     @property
     def distinct(self) -> int:
         """How many different mechanisms there are, those of each part by themselves."""
+        self._settle()
         parts = (part for split in self._splits.values() for part in split.values())
-        return len(self._common) + sum(map(len, parts))
+        return len(self._common) + len(self._plain) + sum(map(len, parts))
 
-    def add(self, release: Release | PlainRelease) -> None:
-        """Add one release: `count` runs of its mechanism, on all units or on one part's."""
-        if isinstance(release, PlainRelease):
+    def add(self, release: Release | PlainRelease | PlainReleases) -> None:
+        """Add one release: `count` runs of its mechanism, on all units or on one part's; or a block."""
+        if isinstance(release, PlainReleases):
+            self._add_block(release)
+        elif isinstance(release, PlainRelease):
             self._put(release.noise, release.runs, release.partition)
         else:
             self._put(key_of(release.mechanism), release.count, release.partition)
+
+    def _add_block(self, block: PlainReleases) -> None:
+        whole = self._running is None and self.group_size == 1 and not any(block.columns.partitions)
+        if not (whole and self._plain.add(block)):
+            for release in block:
+                self.add(release)
+
+    def _settle(self, *, fully: bool = False) -> None:
+        """Keep every plain mechanism in columns; none where they are few, or `fully`, to be looked at."""
+        if not self._plain:
+            return
+        loose = [(key, count) for key, count in self._common.items() if isinstance(key, PlainNoise)]
+        if fully or self._splits or len(self._plain) + len(loose) < FEW or not self._plain.add_counts(loose):
+            self._common, self._plain = _with(self._common, self._plain), PlainCounts()
+        else:
+            for key, _ in loose:
+                del self._common[key]
 
     def remove(self, release: Release) -> None:
         """Remove a release that was added."""
@@ -191,6 +224,9 @@ class Composition:
 
         Raises `CannotBound` where there are more than can be tried one by one.
         """
+        self._settle()
+        if self._plain:  # without splits
+            return (Exposure(self._common, self._plain),)
         exposures = [_seen_by(self._common, self.group_size)]
         for split in self._splits:
             # Repetitions are dropped after each split, so that not all products are tried.
@@ -200,6 +236,7 @@ class Composition:
 
     def mechanisms(self) -> frozenset[AnyMechanism]:
         """Every mechanism that occurs in some exposure."""
+        self._settle(fully=True)
         return frozenset(map(mechanism_of, self._keys()))
 
     def others(self) -> frozenset[AnyMechanism]:
@@ -218,6 +255,7 @@ class Composition:
 
         For a cost that adds up, the costliest parts of each split are found without trying all.
         """
+        self._settle(fully=not isinstance(cost, Cost))
         costliest = self._sums_of([None], cost, self.group_size)
         for split, parts in self._splits.items():
             places = [(split, part) for part in parts]
@@ -234,6 +272,8 @@ class Composition:
             place = None if partition is None else (partition.split, partition.part)
             change = Fraction(self._running(mechanism_of(key))) * count
             self._sums[place] = self._sums.get(place, Fraction(0)) + change
+        if count < 0:
+            self._settle(fully=True)  # it may be the one to take out
         group = self._common
         if partition is not None:
             group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
@@ -260,7 +300,10 @@ class Composition:
         if cost is self._running:
             return [up(self._sums.get(place, Fraction(0))) for place in places]
         groups = [self._common if at is None else self._splits[at[0]][at[1]] for at in places]
-        return _sums([_seen_by(group, units) for group in groups], cost)
+        more: Iterable[float] = ()
+        if isinstance(cost, Cost) and None in places and self._plain:
+            more = self._plain.costs(cost, lambda key, n: repeated(cost(key.mechanism()), n))
+        return _sums([_seen_by(group, units) for group in groups], cost, more)
 
     def _parts_touched(self, split: str) -> int:
         """How many parts the units of a group touch at most, each counted once a unit."""

@@ -78,6 +78,17 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
     )
 
 
+def rho_of(pair: dominating.Pair) -> Fraction | None:
+    """The exact rho of a pair whose Renyi divergences are at most rho alpha; None for another."""
+    match pair:
+        case dominating.Gaussian():
+            return pair.mu_squared / 2
+        case dominating.ZCDP() | dominating.DiscreteGaussian():
+            return pair.rho
+        case _:
+            return None
+
+
 @columns.additive(columns.gaussian_rho, columns.laplace_rho)
 def rho(mechanism: AnyMechanism) -> float:
     """zCDP's rho.
@@ -90,11 +101,10 @@ def rho(mechanism: AnyMechanism) -> float:
     as if all noisy values were released. All else that has a pure epsilon: eps tanh(eps/2).
     """
     pair = mechanism.dominating_pair()
+    known = rho_of(pair)
+    if known is not None:
+        return finite(up(known), mechanism)
     match pair:
-        case dominating.Gaussian():
-            return finite(up(pair.mu_squared / 2), mechanism)
-        case dominating.ZCDP() | dominating.DiscreteGaussian():
-            return finite(up(pair.rho), mechanism)
         case dominating.Laplace():
             return laplace_to_zcdp(pure_epsilon(mechanism))
         case dominating.BoundedRange(epsilon=epsilon):

@@ -27,10 +27,10 @@ from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, prob
 from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
-from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
+from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment, whole_log_moment
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism, HiddenSample
+from dpaudit.mechanisms import AnyMechanism, HiddenSample, dominating
 
 MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
 _EXTREME = 300.0  # of log t, either way
@@ -48,6 +48,7 @@ class RenyiProfile:
     pure: float
     revealed: float
     _directions: tuple[LogMoment, ...] = field(repr=False)
+    _composition: Composition = field(repr=False)
     method: str = "rdp"
     rigour: Rigour = "float-pessimistic"
 
@@ -61,16 +62,13 @@ class RenyiProfile:
             what = f"{composition.distinct} distinct mechanisms"
             remedy = "use the accountant of privacy losses, which compresses them"
             raise CannotBound(what, where="composition", remedy=remedy)
-        sampled = any(isinstance(mechanism, HiddenSample) for mechanism in composition.others())
-        directions = [
-            _total(composition, mixture_first=way) for way in ((True, False) if sampled else (True,))
-        ]
+        directions = _totals(composition, log_moment)
         try:
             pure = composition.total(pure_epsilon)
         except CannotBound:
             pure = math.inf
         revealed = -math.expm1(-composition.total(failure_cost)) * (1.0 + ROUNDING)
-        return cls(pure, revealed, tuple(directions))
+        return cls(pure, revealed, directions, composition)
 
     def divergence(self, alpha: float) -> float:
         """The Renyi divergence of order alpha > 1, in nats, rounded up.
@@ -79,11 +77,9 @@ class RenyiProfile:
         every double.
         """
         t = above_one("alpha", alpha) - 1.0
-        if self.revealed > 0.0:
-            what = "a release that may reveal everything has no finite Renyi divergence"
-            raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
         # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
-        divergence = self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING)
+        order = math.nextafter(t, math.inf)
+        divergence = max(whole(order) for whole in self._whole) / t * (1.0 + ROUNDING)
         found = min(self.pure, math.nextafter(divergence, math.inf))
         if not math.isfinite(found):
             what = f"no finite Renyi divergence of order {alpha}"
@@ -114,7 +110,7 @@ class RenyiProfile:
             finite = math.isfinite(divergence)
             return conversions.renyi_epsilon(t, divergence, 0.0, target) if finite else math.inf
 
-        found = max(0.0, _least(at))
+        found = max(0.0, self._least(at))
         if math.isfinite(self.pure):
             found = min(found, conversions.response_epsilon(self.pure, left))
         if not math.isfinite(found):
@@ -134,21 +130,42 @@ class RenyiProfile:
             bound = sum(terms) + ROUNDING * sum(map(abs, terms))
             return bound if math.isfinite(bound) else math.inf
 
-        found = math.nextafter(math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING), 2.0)
+        found = math.nextafter(math.exp(min(0.0, self._least(at))) * (1.0 + ROUNDING), math.inf)
         if math.isfinite(self.pure):
             found = min(found, conversions.response_delta(self.pure, epsilon))
-        return min(1.0, math.nextafter(found + self.revealed, 2.0) if self.revealed > 0.0 else found)
+        return min(1.0, math.nextafter(found + self.revealed, math.inf) if self.revealed > 0.0 else found)
+
+    def _least(self, function: Callable[[float], float]) -> float:
+        """The least value found, of several minima where a moment is the smaller of two bounds."""
+        pairs = (mechanism.dominating_pair() for mechanism in self._composition.others())
+        several = any(isinstance(pair, dominating.SparseGaussian) for pair in pairs)
+        return min(_least(function, start) for start in ((0.0, 2.0, 4.0, 6.0) if several else (0.0,)))
+
+    @functools.cached_property
+    def _whole(self) -> tuple[LogMoment, ...]:
+        """The log moments of all outputs, of which none reveals everything."""
+        return _totals(self._composition, whole_log_moment)
 
     def _log_moment(self, t: float) -> float:
         return max(direction(t) for direction in self._directions)
 
 
-def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
+def _totals(composition: Composition, moment_of: Callable[..., LogMoment]) -> tuple[LogMoment, ...]:
+    """The total of all mechanisms' moments, for each order of the pairs."""
+    sampled = any(isinstance(mechanism, HiddenSample) for mechanism in composition.others())
+    return tuple(
+        _total(composition, moment_of, mixture_first=way) for way in ((True, False) if sampled else (True,))
+    )
+
+
+def _total(
+    composition: Composition, moment_of: Callable[..., LogMoment], *, mixture_first: bool
+) -> LogMoment:
     relation = composition.sampling_relation
 
     @functools.cache  # plain ones are looked up one by one only where their columns have NaN
     def moment(mechanism: AnyMechanism) -> LogMoment:
-        return log_moment(mechanism, relation, mixture_first=mixture_first)
+        return moment_of(mechanism, relation, mixture_first=mixture_first)
 
     def total(t: float) -> float:
         plain = (functools.partial(moments, t) for moments in (gaussian_log_moment, laplace_log_moment))
@@ -160,7 +177,7 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
     return total
 
 
-def _least(function: Callable[[float], float]) -> float:
+def _least(function: Callable[[float], float], start: float) -> float:
     """The least value found of a function of log t with one minimum; infinite values lie to its right."""
 
     def rising(log_t: float) -> float:
@@ -168,13 +185,13 @@ def _least(function: Callable[[float], float]) -> float:
         value = function(float(log_t))
         return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
 
-    least = rising(minimum(rising, *_bracket(function), absolute=2e-6))
+    least = rising(minimum(rising, *_bracket(function, start), absolute=2e-6))
     return least if least < _WALL else math.inf
 
 
-def _bracket(function: Callable[[float], float]) -> tuple[float, float]:
-    """Walk downhill from t = e in steps that double, until the function rises again or t is extreme."""
-    low, here, high = 0.0, 1.0, 2.0
+def _bracket(function: Callable[[float], float], start: float) -> tuple[float, float]:
+    """Walk downhill from t = e^(1 + start) in steps that double, until it rises again or t is extreme."""
+    low, here, high = start, start + 1.0, start + 2.0
     at_low, at_here, at_high = function(low), function(here), function(high)
     step = 1.0
     while (at_low < at_here or not math.isfinite(at_here)) and low > -_EXTREME:

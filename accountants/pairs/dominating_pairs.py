@@ -14,6 +14,7 @@ from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced
 from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
 from dpaudit.accountants.pairs.mixtures import mixture_term
+from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
@@ -109,6 +110,7 @@ def losses(
             try:
                 return [(PureTerm(pure_epsilon(mechanism)), 1)]
             except CannotBound:
+                log_moment(mechanism, neighbouring, mixture_first=True)  # says why divergences are no help
                 raise _no_pair(mechanism) from None
         case dominating.ZCDP(rho=cost) | dominating.DiscreteGaussian(rho=cost):
             if cost == 0:
@@ -136,9 +138,12 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     return isinstance(mechanism.dominating_pair(), known)
 
 
-def loss_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:
-    """The dominating pairs of all mechanisms, each with how often it runs; errors as `losses` has them."""
-    return [(term, times * count) for one, count in runs for term, times in losses(one, neighbouring)]
+def loss_terms(
+    runs: Runs, neighbouring: Neighbouring, *, mixture_first: bool | None = None
+) -> list[tuple[Term, int]]:
+    """The dominating pairs of all mechanisms, each with how often it runs; orders, errors as in `losses`."""
+    found = ((losses(one, neighbouring, mixture_first=mixture_first), count) for one, count in runs)
+    return [(term, times * count) for terms, count in found for term, times in terms]
 
 
 def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:

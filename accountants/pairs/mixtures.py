@@ -50,7 +50,7 @@ _OFF = 1e-13  # by which values are moved, relative: more than their rounding
 _NEVER = 1e-45
 _LOWEST, _MOST_ERROR = 1e-7, 1e-5  # the probability that is joined at the least loss; of masses, relative
 _LEAST_SHIFT, _LARGEST_SHIFT, _LEAST_WEIGHT = 1e-6, 20.0, 1e-9
-_TINY = 2.0**-1000  # what a smaller weight counts as: far below the rounding of the others, and no zero
+_LEAST_SHARE = 1e-300  # of one shift: less has no logarithm as a double
 _MOST_STEPS = 10**5
 
 
@@ -108,7 +108,7 @@ def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
     for shift, weight in zip(pair.shifts, pair.weights, strict=True):
         if shift > 0 and weight > 0:
             at = max(up_to_double(shift), _LEAST_SHIFT)
-            kept[at] = kept.get(at, 0.0) + max(float(weight * lift), _TINY)
+            kept[at] = kept.get(at, 0.0) + max(float(weight * lift), _LEAST_SHARE)
     rest = 1 - min(Fraction(1), moved * lift)
     if rest > 0:
         kept[0.0] = float(rest)

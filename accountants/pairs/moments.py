@@ -17,10 +17,18 @@ import numpy as np
 from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, replaced_part, rho
+from dpaudit.accountants.composition.costs import (
+    finite,
+    infinite_mass,
+    pure_epsilon,
+    replaced_part,
+    rho,
+    rho_of,
+)
 from dpaudit.accountants.pairs.batches import (
     as_poisson,
     batch_log_moment,
+    batch_losses,
     replaced_laplace,
     swapped,
     term_log_moment,
@@ -44,6 +52,10 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, PrivateSelection, dominating
 
+#: At least so much is taken to be left past a table's last loss.
+_LEFT = 1e-300
+#: Powers of 2 by which larger orders are tried.
+_FURTHER = range(-2, 13)
 #: t -> an upper bound on the log moment.
 LogMoment = Callable[[float], float]
 
@@ -114,6 +126,92 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return lambda t: sparse_log_moment(pair, t)
         case _:
             assert_never(pair)
+
+
+def whole_log_moment(
+    mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool
+) -> LogMoment:
+    """As `log_moment`, with nothing left to a failure; `CannotBound` where some outputs reveal everything.
+
+    A table stops at a loss past which a mass d is left, and counts it as infinite, since it is to be
+    composed; the mechanism has no such outputs if its noise has not. With f its profile, its moment is the
+    integral of (t + 1) t y^(t - 1) f(y) over y > 0. Up to any Y f is at most the table's: its finite losses
+    and d, which adds (t + 1) d Y^t. Beyond, f(y) <= y^-s e^M(s) for every s > t and a crude bound M on the
+    log moment: by joint convexity a sample is no worse than what is sampled, at no order. That adds
+    (t + 1) t Y^(t - s) e^M(s) / (s - t); with Y^s = e^M(s) / d as much as d does, times t / (s - t).
+    """
+    finite_part = log_moment(mechanism, neighbouring, mixture_first=mixture_first)
+    pair = mechanism.dominating_pair()
+    match pair:
+        case dominating.Batch():
+            replaced = swapped(pair, neighbouring)
+            if as_poisson(pair, replaced=replaced) is not None:
+                return finite_part
+            lost = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term().infinite
+            parts: tuple[dominating.Inner, ...] = (pair.change, pair.own)
+        case dominating.Mixture():
+            term = mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first)
+            if isinstance(term, GaussianTerm):
+                return finite_part
+            lost, parts = term.infinite, (dominating.Gaussian(max(pair.shifts)),)
+        case _:
+            lost, parts = failure(mechanism), ()
+    known = [rho_of(part) for part in parts]
+    costs = [finite(up(one), mechanism) for one in known if one is not None]
+    cost = max(costs, default=0.0)
+    if cost == 0.0 and lost == 0.0:  # losses that are all finite
+        return finite_part
+    if cost == 0.0 or None in known:
+        what = f"a {mechanism.kind} mechanism that may reveal everything has no finite Renyi divergence"
+        remedy = "claim (epsilon, delta)-DP, or use a mechanism whose own guarantee has no delta"
+        raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=remedy)
+    crude = _quadratic(cost)
+    if isinstance(pair, dominating.Mixture):
+        crude = _of_each_shift(pair, crude, mixture_first=mixture_first)
+    # What is left past the last loss may be below every double.
+    least = -math.log(max(lost, _LEFT))
+
+    def moment(t: float) -> float:
+        found = (
+            _raised(math.log1p(t), t / s * crude(s), t / s * least, -least, math.log1p(t / (s - t)))
+            for s in (t + 2.0**power for power in _FURTHER)
+            if s > t
+        )
+        low, high = sorted((finite_part(t), min(found, default=math.inf)))
+        if high == math.inf:
+            return crude(t)
+        return min(crude(t), _raised(high, math.log1p(math.exp(low - high))))
+
+    return moment
+
+
+def _of_each_shift(pair: dominating.Mixture, whole: LogMoment, *, mixture_first: bool) -> LogMoment:
+    """log E (S / t)^a <= log E R^a <= log of the sum over shifts of k^(a - 1) p_i^a e^(a (a - 1) c_i^2 / 2).
+
+    For the k shifts of one answer, by the convexity of x^a; of the largest one alone it is `whole`. In the
+    other order, no loss exceeds -log p for the probability p of no shift.
+    """
+    if not mixture_first:
+        moved = up(sum((p for c, p in zip(pair.shifts, pair.weights, strict=True) if c > 0), Fraction(0)))
+        largest = _raised(-math.log1p(-moved)) if moved < 1.0 else math.inf
+        return lambda t: min(whole(t), t * largest * (1.0 + ROUNDING))
+    rows = [
+        (up(shift), math.log(weight))
+        for shift, weight in zip(pair.shifts, pair.weights, strict=True)
+        if weight > 0
+    ]
+
+    def moment(t: float) -> float:
+        if not t < 1e100:
+            return whole(t)
+        terms = [
+            _raised(t * math.log(len(rows)), (t + 1.0) * weight, 0.5 * (t * shift) * ((t + 1.0) * shift))
+            for shift, weight in rows
+        ]
+        peak = max(terms)
+        return min(whole(t), max(0.0, _raised(peak, math.log(math.fsum(math.exp(x - peak) for x in terms)))))
+
+    return moment
 
 
 def failure(mechanism: AnyMechanism) -> float:
@@ -208,12 +306,8 @@ def _quadratic(cost: float) -> LogMoment:
 def _selected(mechanism: PrivateSelection, neighbouring: Neighbouring) -> LogMoment:
     """By the larger of a trial's moments in either order of the data sets."""
     made = [(one.mechanism, one.count) for one in mechanism.releases]
-    if any(failure(one) > 0.0 for one, _ in made):
-        what = "trials that may reveal everything with some probability"
-        why = "the theorems are about finite Renyi divergences"
-        raise CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy="use trials without")
     orders = [
-        [(log_moment(one, neighbouring, mixture_first=first), count) for one, count in made]
+        [(whole_log_moment(one, neighbouring, mixture_first=first), count) for one, count in made]
         for first in (True, False)
     ]
 

@@ -32,7 +32,7 @@ from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
-from dpaudit.processes.hosting import hosting
+from dpaudit.processes.hosting import conditions_of, hosting
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
 #: queries that are computed from such outputs are rounded as coarsely.
@@ -108,7 +108,7 @@ def replay(
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
     guarantee = claim and claim.guarantee
     own = guarantee.delta if isinstance(guarantee, ApproxDP) else exact_loss.DEFAULT_DELTA
-    not_checked = [*LIMITS]
+    not_checked = [*LIMITS, *conditions_of(algorithm)]
     not_checked += [Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []
     not_checked += [] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]
     with hosting(algorithm, None, pairs, in_process=in_process, limits=limits) as target:

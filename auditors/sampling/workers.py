@@ -73,7 +73,7 @@ def compute(
 
     backend = {"backend": "loky", "n_jobs": workers} if cluster is None else {"backend": "dask", "n_jobs": -1}
     done = lost = 0
-    with _cluster(cluster):
+    with connected(cluster) if cluster else contextlib.nullcontext():
         while done < len(chunks):
             with parallel_config(**backend):
                 parallel = Parallel(return_as="generator", max_nbytes=None)
@@ -105,24 +105,23 @@ def _stopping(results: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _cluster(address: str | None) -> Iterator[None]:
-    """Become the client of a cluster: joblib's dask backend uses the current client."""
-    if address is None:
-        yield
-        return
+def connected(address: str) -> Iterator[Any]:
+    """The client of a cluster (``local``: of this machine's own); joblib's dask backend uses it."""
     try:
         from distributed import Client
     except ImportError as error:
         what, remedy = "distributed is not installed", "pip install 'dpaudit[dask]'"
         raise MissingExtra(what, where="cluster", remedy=remedy) from error
     try:
-        client = Client(address, timeout=_CONNECTING)  # type: ignore[no-untyped-call]  # it annotates nothing
+        here = {"threads_per_worker": 1, "dashboard_address": None} if address == "local" else {}
+        given = {} if here else {"address": address, "timeout": _CONNECTING}
+        client = Client(**given, **here)  # type: ignore[no-untyped-call]  # it annotates nothing
     except (OSError, ValueError) as error:
-        what, why = f"no scheduler answers: {type(error).__name__}", "the trials are to run on its workers"
+        what, why = f"no scheduler answers: {type(error).__name__}", "the work is to be done by its workers"
         remedy = "start one with `dask scheduler`, and give its address, such as tcp://10.0.0.1:8786"
         raise UsageError(what, where=f"cluster {address}", why=why, remedy=remedy) from error
     with client:
-        yield
+        yield client
 
 
 def _run(payload: bytes, first: int, trials: int) -> Scored | Exception:

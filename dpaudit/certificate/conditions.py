@@ -59,6 +59,7 @@ class Code(StrEnum):
     SAMPLER_RESOLUTION = "sampler-resolution"
     FIXED_QUERIES = "fixed-queries"
     NO_EXTREME_OUTPUTS = "no-extreme-outputs"
+    ROUTED_NOISE = "routed-noise"
     ACCOUNTANTS_DISAGREE = "accountants-disagree"
     BASELINE = "baseline"
 
@@ -85,7 +86,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.STREAM_PARTICIPATIONS,
         Code.INDEPENDENT_TRIALS,
     },
-    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN},
+    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN, Code.ROUTED_NOISE},
     "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
     "ended_by": {Code.STOPPING_TIME},
     "draws": {Code.SAMPLER_RESOLUTION},
@@ -98,7 +99,8 @@ class Condition(Model):
     """One condition that was not checked.
 
     Attributes:
-        text: what an author states in words of their own: an assumption, or a guarantee's justification.
+        text: what an author states in words of their own: an assumption, or a guarantee's justification; or
+            a library's name and version.
         replayed: whether an audit by replay tested it on its pairs.
         ended_by: what ended an audit's runs before their planned number.
         draws: of each mechanism's noise, at most.

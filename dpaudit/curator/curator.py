@@ -10,7 +10,7 @@ import difflib
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,7 @@ from dpaudit.mechanisms import (
     GaussianProcess,
     GaussianSparseVector,
     InTurns,
+    KeySelection,
     MatrixMechanism,
     OpaqueMechanism,
     PrivateSelection,
@@ -51,6 +52,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.mechanisms.selecting.keys import Keys, decoded, encode, require_counted
 from dpaudit.mechanisms.selecting.shuffled import counted
 from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
@@ -364,6 +366,35 @@ class Curator(Admission):
         draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
         return best_of(self, self.line(label, mechanism, **stated), draws, public)
 
+    def release_keys(
+        self, keys: Keys, units: ArrayLike, mechanism: KeySelection, *, label: str, **stated: Unpack[Stated]
+    ) -> list[tuple[Any, ...]]:
+        """Release those of a table's keys that enough units have; `Table.select_keys` bounds and counts them.
+
+        Args:
+            keys: all keys that the data have: tuples of text, whole numbers, or yes and no.
+            units: [n], how many units have each; private.
+            mechanism: how they are chosen.
+            label: as in `release`.
+            **stated: partition and claimed, as in `release`.
+
+        Returns:
+            The keys that are kept, in order of their texts.
+
+        Raises:
+            InvalidParameter: keys of other types, or other numbers than one for each.
+        """
+        counted_of = as_query(units, label)
+        require_counted(keys, counted_of)
+        # In an order that follows from the keys, and not from the rows.
+        order = sorted(range(len(keys)), key=lambda i: tuple(map(str, keys[i])))
+        keys, given = [keys[i] for i in order], counted_of[order]
+        encoded, exact = encode(keys), encode([key for key, n in zip(keys, given, strict=True) if n])
+        release = self.line(label, mechanism, **stated)
+        # How many keys there are is private too: the question itself is the same for all data.
+        question = np.zeros(())
+        return decoded(self._answer(release, question, mechanism.answering(), given, encoded, exact=exact))
+
     def release_shuffled(
         self, answers: ArrayLike, mechanism: Shuffled, *, label: str, **stated: Unpack[Stated]
     ) -> Array:
@@ -401,15 +432,25 @@ class Curator(Admission):
         mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
+        *,
+        bound: float | None = None,
         **stated: Unpack[Stated],
     ) -> Stream:
-        """Open a stream of items of one shape, whose prefix sums come out noisy."""
+        """Open a stream of items of one shape, whose prefix sums come out noisy.
+
+        With `bound` each item is given as the contributions that it is the sum of, and each of these is
+        clipped to that norm: the sensitivity of an item is then ``clipped``, as in `release_sum`. In how many
+        items a unit takes part, and how far apart, remains the caller's to keep.
+        """
         given: object = mechanism  # callers without a type checker may pass anything
         if not isinstance(given, StreamMechanism):
             what = f"a {getattr(given, 'kind', type(given).__name__)} mechanism for a stream"
             remedy = "give a TreeAggregation or a MatrixMechanism"
             raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
-        return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
+        if bound is not None:
+            clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
+            mechanism = cast("TreeAggregation | MatrixMechanism", clipped)
+        return Stream(self, self.line(label, mechanism, **stated), mechanism, shape, bound)
 
     def sampled_stream(
         self,

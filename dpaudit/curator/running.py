@@ -14,6 +14,7 @@ from dpaudit.curator.noise import LiveNoise, NoiseSource, Transcript
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.files import LedgerSink
 from dpaudit.ledger.ledger import Header, Ledger, Noise
+from dpaudit.tables.sources import at_hand
 
 
 @runtime_checkable
@@ -106,7 +107,7 @@ def run(
         ledger = Ledger(header, LedgerSink(path))
     try:
         curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
-        output = algorithm(data, curator)
+        output = algorithm(at_hand(data), curator)
         curator.end()
         ledger.finish()
     except BaseException:

@@ -10,24 +10,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.curator.admission import Admission, as_query
+from dpaudit.curator.clipping import doubles
 from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, GaussianProcess, StreamMechanism
 from dpaudit.mechanisms.matrices import require_symmetric
 from dpaudit.noise.bits import NeverCopied
+from dpaudit.noise.contributions import clip_rows
+from dpaudit.noise.grid import grid_of_bound
+from dpaudit.noise.sums import total
 
 
 class Stream(NeverCopied):
     """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
 
     def __init__(
-        self, admission: Admission, release: Release, mechanism: StreamMechanism, shape: tuple[int, ...]
+        self,
+        admission: Admission,
+        release: Release,
+        mechanism: StreamMechanism,
+        shape: tuple[int, ...],
+        bound: float | None = None,
     ) -> None:
         self._admission = admission
         self._release = release
         self._mechanism = mechanism
         self._shape = shape
+        self._bound = bound
         self._sums = mechanism.running(shape)  # of the items without noise
         self._answering = mechanism.answering()
         self._number = admitted(admission, release)
@@ -35,13 +45,19 @@ class Stream(NeverCopied):
     def add(self, item: ArrayLike) -> Array:
         """Add one item, and return the noisy sum of all so far; both of the stream's shape.
 
+        Args:
+            item: of the stream's shape; in a stream with a bound the contributions that it is the sum of,
+                [n, *shape], one row per unit of privacy, each of which is clipped.
+
         Raises:
             InvalidParameter: the item is not finite numbers of the stream's shape (under a
                 ``frobenius`` sensitivity: symmetric).
             ScheduleBroken: as many items as the mechanism has steps were added before.
         """
         where = f"release {self._release.label!r}"
-        query = as_query(item, self._release.label)
+        query = as_query(
+            item if self._bound is None else self._summed(item, self._bound), self._release.label
+        )
         if query.shape != self._shape:
             what = f"an item of shape {query.shape} in a stream of {self._shape}"
             remedy = "give every item the shape that the stream was made for"
@@ -65,6 +81,17 @@ class Stream(NeverCopied):
                 at=np.array(float(self._sums.taken)),
             )
             return self._admission.ask(question)
+
+    def _summed(self, contributions: ArrayLike, bound: float) -> Array:
+        """The exact sum of the contributions, each clipped to the bound on a public grid."""
+        where = f"release {self._release.label!r}"
+        rows = doubles(contributions, where)
+        if rows.ndim == 0 or rows.shape[1:] != self._shape:
+            what = f"contributions of shape {rows.shape} in a stream of {self._shape}"
+            remedy = "give one row per unit of privacy, each of the shape that the stream was made for"
+            raise InvalidParameter(what, where=where, remedy=remedy)
+        exponent = grid_of_bound(bound, self._mechanism.grid, where)
+        return total(clip_rows(rows, bound, self._mechanism.norm, exponent)).to_doubles()
 
 
 class NoisyFunction(NeverCopied):

@@ -1,6 +1,6 @@
 """Reading a ledger file line by line, each checked against its hash before it is used."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,7 +16,9 @@ from dpaudit.errors import (
     UnhashedLedger,
 )
 from dpaudit.json_text import strictly_parsed
+from dpaudit.ledger.blocks import in_blocks, read_block
 from dpaudit.ledger.columnar import PlainRelease
+from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.header import SCHEMA, Header, LedgerFacts, chained
 from dpaudit.ledger.lines import read_plain
 from dpaudit.ledger.numbers import require_exact_numbers, with_doubles
@@ -58,30 +60,41 @@ class LedgerStream(LedgerFacts):
             raise
         super().__init__(header, hashed=hashed)
         self._hash = digest
-        self._releases = self._read_releases()
+        self._releases = self._one_by_one()
+        self._blocks = self._in_blocks()
+        self._reading: Iterator[object] = self._blocks
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._releases.close()
+        self._blocks.close()
         self._lines.close()
 
     def __iter__(self) -> Iterator[Release | PlainRelease]:
+        self._reading = self._releases
         return self._releases
+
+    def blocks(self) -> Iterator[Release | PlainRelease | PlainReleases]:
+        """The releases in order, plain ones that stand together in columns; instead of iterating.
+
+        What has been read is then known to the end of a block.
+        """
+        return self._blocks
 
     def read_to_the_end(self) -> None:
         """Read the rest, only to check it."""
-        for _ in self:
+        for _ in self._reading:
             pass
 
-    def _read_lines(self) -> Generator[tuple[str, bytes], None, None]:
-        """Each line's place in the file, and the line with its newline."""
+    def _read_lines(self) -> Generator[tuple[int, bytes], None, None]:
+        """Each line's number in the file, and the line with its newline."""
         unreported = 0
         try:
             with self.path.open("rb") as file:
                 for number, line in enumerate(file, start=1):
-                    yield f"{self.path}:{number}", line
+                    yield number, line
                     unreported += len(line)
                     if self._progress is not None and number % _LINES_BETWEEN_PROGRESS == 0:
                         self._progress(unreported)
@@ -92,7 +105,7 @@ class LedgerStream(LedgerFacts):
 
     def _first(self, *, allow_unhashed: bool) -> tuple[Header, bool, str]:
         """The header, whether the file has hashes, and the header's own."""
-        where, line = next(self._lines, ("", b""))
+        where, line = f"{self.path}:1", next(self._lines, (1, b""))[1]
         if not line:
             raise LedgerTruncated("the file is empty", where=str(self.path))
         try:
@@ -117,15 +130,40 @@ class LedgerStream(LedgerFacts):
             require_exact_numbers(line, where)
         return header, hashed, digest
 
-    def _read_releases(self) -> Generator[Release | PlainRelease, None, None]:
-        for where, line in self._lines:
+    def _one_by_one(self) -> Generator[Release | PlainRelease, None, None]:
+        yield from self._read_releases(self._lines)
+        self._require_end()
+
+    def _in_blocks(self) -> Generator[Release | PlainRelease | PlainReleases, None, None]:
+        for found in in_blocks(self._lines, self._read_block):
+            if isinstance(found, PlainReleases):
+                yield found
+            else:
+                yield from self._read_releases(found)
+        self._require_end()
+
+    def _require_end(self) -> None:
+        if not self.complete and self.hashed and not self._allow_truncated:
+            missing = f"no footer after {self.number} releases: the run was cut short, or lines are gone"
+            raise LedgerTruncated(missing, where=str(self.path))
+
+    def _read_block(self, lines: list[bytes]) -> PlainReleases | None:
+        found = read_block(lines, self._hash) if self.hashed and not self.complete else None
+        if found is None:
+            return None
+        block, self._hash = found
+        self.number += len(block)
+        return block
+
+    def _read_releases(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Release | PlainRelease]:
+        for number, line in lines:
             plain = read_plain(line, self._hash) if self.hashed and not self.complete else None
             if plain is not None:
                 release, self._hash = plain
                 self.number += 1
                 yield release
                 continue
-            last_and_open = not line.endswith(b"\n")
+            where, last_and_open = f"{self.path}:{number}", not line.endswith(b"\n")
             try:
                 record = _parse(line, where)
             except LedgerFormat:
@@ -145,9 +183,6 @@ class LedgerStream(LedgerFacts):
             if taken is not None:
                 self.number += 1
                 yield taken
-        if not self.complete and self.hashed and not self._allow_truncated:
-            missing = f"no footer after {self.number} releases: the run was cut short, or lines are gone"
-            raise LedgerTruncated(missing, where=str(self.path))
 
     def _take(self, record: dict[str, Any], where: str) -> Release | None:
         """Check a record's hash against the chain; return it if it is a release, note it if the footer."""

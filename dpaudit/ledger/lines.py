@@ -17,40 +17,50 @@ from dpaudit.ledger.numbers import canonical
 from dpaudit.ledger.releases import Partition
 from dpaudit.noise.grid import grid
 
-_NUMBER = r"([0-9][0-9.e+-]*)"
-_TEXT = r'[^"\\\x00-\x1f]'  # all that canonical JSON writes as it is
+_DIGITS: Final = "[0-9][0-9.e+-]*"
+NUMBER: Final = f"({_DIGITS})"
+TEXT: Final = r'[^"\\\x00-\x1f]'  # all that canonical JSON writes as it is
 _SENSITIVITY = (
-    rf'"sensitivity":{{"basis":"(proved|clipped|declared|mapped)","norm":"(l[12])","value":{_NUMBER}}}'
+    rf'"sensitivity":{{"basis":"(proved|clipped|declared|mapped)","norm":"(l[12])","value":{NUMBER}}}'
 )
 
-_LINE = re.compile(
+LINE = re.compile(
     r"\{"
-    rf'(?:"claimed":\{{(?:"kind":"(zcdp)","rho":{_NUMBER}|"epsilon":{_NUMBER},"kind":"(pure-dp)")\}},)?'
+    rf'(?:"claimed":\{{(?:"kind":"(zcdp)","rho":{NUMBER}|"epsilon":{NUMBER},"kind":"(pure-dp)")\}},)?'
     r'"count":([1-9][0-9]{0,8}),'
     r'(?:"grid":(0|-?[1-9][0-9]{0,3}),)?'
-    rf'"label":"({_TEXT}+)",'
-    rf'"mechanism":\{{"kind":"(gaussian|laplace)",(?:"scale":{_NUMBER},)?{_SENSITIVITY}(?:,"sigma":{_NUMBER})?\}},'
-    rf'(?:"partition":\{{"by":"(position|values)","part":"({_TEXT}*)","split":"({_TEXT}*)"\}},)?'
+    rf'"label":"(?P<label>{TEXT}+)",'
+    rf'"mechanism":\{{"kind":"(gaussian|laplace)",(?:"scale":(?P<scale>{_DIGITS}),)?{_SENSITIVITY}(?:,"sigma":(?P<sigma>{_DIGITS}))?\}},'
+    rf'(?:"partition":\{{"by":"(position|values)","part":"({TEXT}*)","split":"({TEXT}*)"\}},)?'
     r'"record":"release",'
     r'"hash":"([0-9a-f]{64})"\}\n'
 )
 
 #: What follows the record's last field: `,"hash":"` and 64 digits and `"}` and the newline.
-_TAIL: Final = 9 + 64 + 2 + 1
+TAIL: Final = 9 + 64 + 2 + 1
 
 
 def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
     """A whole line of the commonest kind as plain numbers, with its hash; None for any other line."""
     try:
-        found = _LINE.fullmatch(line.decode())
+        found = LINE.fullmatch(line.decode())
     except UnicodeDecodeError:
         return None
     if found is None:
         return None
-    zcdp, rho, epsilon, pure, count, exponent, label, kind, *rest = found.groups()
-    laplace, basis, norm, value, gaussian, by, part, split, stated = rest
-    if hashlib.sha256(previous.encode() + line[:-_TAIL] + b"}").hexdigest() != stated:
+    stated = found[found.re.groups]
+    if hashlib.sha256(previous.encode() + line[:-TAIL] + b"}").hexdigest() != stated:
         return None
+    plain = plain_of(found)
+    if plain is None or (plain.grid is not None and plain.grid != grid_of(plain.noise.scale)):
+        return None
+    return plain, stated
+
+
+def plain_of(found: re.Match[str]) -> PlainRelease | None:
+    """A match of `LINE` as plain numbers, whose grid is not compared with its scale; None if it is left."""
+    zcdp, rho, epsilon, pure, count, exponent, label, kind, *rest = found.groups()
+    laplace, basis, norm, value, gaussian, by, part, split, _ = rest
     own, other, its_norm = (gaussian, laplace, "l2") if kind == "gaussian" else (laplace, gaussian, "l1")
     if own is None or other is not None or norm != its_norm:
         return None
@@ -59,16 +69,15 @@ def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
     if not scale or sensitivity is None or claimed is None:  # a scale of 0 is refused elsewhere
         return None
     on_grid = None if exponent is None else int(exponent)
-    if on_grid is not None and on_grid != _grid(scale):
-        return None
     noise = PlainNoise(cast("Kind", kind), cast("Basis", basis), sensitivity, scale)
     partition = None if by is None else Partition(part=part, split=split, by=cast("_By", by))
     claim = cast("ClaimKind | None", claim_kind)
-    return PlainRelease(label, noise, int(count), partition, claim, claimed, on_grid), stated
+    return PlainRelease(label, noise, int(count), partition, claim, claimed, on_grid)
 
 
 @functools.lru_cache(maxsize=256)
-def _grid(scale: float) -> int | None:
+def grid_of(scale: float) -> int | None:
+    """The grid of noise of this scale; None where it would be too fine."""
     try:
         return grid(scale)
     except InvalidParameter:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
@@ -11,13 +13,33 @@ MOST_LABELS = 10_000
 
 _WITHOUT_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
+#: Folders that are passed over beside a caller's own: the noise layer of a library that is routed.
+_PASSED_OVER: list[str] = []
+
 
 def released_at(core: tuple[str, ...]) -> str:
     """``file:line`` of the nearest caller whose file does not lie in one of these folders; else empty."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (documented, and the only way to a caller)
-    while frame is not None and frame.f_code.co_filename.startswith(core):
-        frame = frame.f_back
+    frame = nearest_caller((*core, *_PASSED_OVER))
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def nearest_caller(folders: tuple[str, ...]) -> FrameType | None:
+    """The frame of the nearest caller whose file does not lie in one of these folders."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (documented, and the only way to a caller)
+    while frame is not None and frame.f_code.co_filename.startswith((__file__, *folders)):
+        frame = frame.f_back
+    return frame
+
+
+@contextmanager
+def passed_over(folders: tuple[str, ...]) -> Iterator[None]:
+    """While the context lasts, no place lies in these folders."""
+    before = _PASSED_OVER[:]
+    _PASSED_OVER.extend(folders)
+    try:
+        yield
+    finally:
+        _PASSED_OVER[:] = before
 
 
 class ReleasePlaces:

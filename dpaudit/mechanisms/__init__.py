@@ -33,6 +33,7 @@ from dpaudit.mechanisms.mixtures import (
 )
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import HiddenSample, InTurns, OnSample, PoissonSampled, SampledSum
+from dpaudit.mechanisms.selecting.keys import KeySelection
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.shuffled import Shuffled
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
@@ -59,6 +60,7 @@ AnyMechanism: TypeAlias = (
     | SparseVector
     | GaussianSparseVector
     | PrivateSelection
+    | KeySelection
     | Shuffled
     | SmoothGaussian
     | PoissonSampled
@@ -100,6 +102,7 @@ __all__ = [
     "GaussianSparseVector",
     "HiddenSample",
     "InTurns",
+    "KeySelection",
     "Laplace",
     "LowerTriangular",
     "MatrixMechanism",

@@ -61,7 +61,8 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
             remedy = f"{near}{kind} has {', '.join(map(spelled, known))}"
             raise InvalidParameter(what, where=spelled(name), why=why, remedy=remedy)
     stated = {**model.beside_cost, **given}
-    stated.setdefault("sensitivity", 1.0)
+    if "sensitivity" in known:
+        stated.setdefault("sensitivity", 1.0)
     for name, field in _fields(model).items():
         if field.is_required() and name not in stated:
             why, remedy = "its value would have to be guessed", f"add {spelled(name)}"
@@ -105,7 +106,8 @@ def _fields(model: type[Model]) -> _Fields:
     found: _Fields = {}
     for name, field in model.model_fields.items():
         part = _part(field)
-        if name != "kind":
+        beside = name == "sensitivity" and not field.is_required()  # an opaque mechanism's: for replay alone
+        if name != "kind" and not beside:
             found |= {name: field} if part is None else _fields(part)
     return found
 

@@ -177,13 +177,25 @@ class SparseGaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """Noise N(0, 1) on `steps` answers of which one, each as likely, is moved by a random shift, or on none.
+
+    `shifts` are at least 0, with `weights` that add up to 1.
+    """
+
+    shifts: tuple[Fraction, ...]
+    weights: tuple[Fraction, ...]
+    steps: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Selected:
     """The best of several trials, each of these pairs so many times; known by its Renyi divergences.
 
     `eta` is that of a negative binomial number of trials, None of a Poisson one.
     """
 
-    trial: tuple[tuple[Inner | Sampled | Batch, int], ...]
+    trial: tuple[tuple[Inner | Sampled | Batch | Mixture | SparseGaussian, int], ...]
     eta: float | None
 
 
@@ -197,18 +209,6 @@ class Shuffled:
     epsilon: float
     users: int
     categories: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """Noise N(0, 1) on `steps` answers of which one, each as likely, is moved by a random shift, or on none.
-
-    `shifts` are at least 0, with `weights` that add up to 1.
-    """
-
-    shifts: tuple[Fraction, ...]
-    weights: tuple[Fraction, ...]
-    steps: int = 1
 
 
 Pair: TypeAlias = Inner | Sampled | Batch | Mixture | SparseGaussian | Selected | Shuffled

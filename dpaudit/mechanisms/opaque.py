@@ -5,15 +5,16 @@ repeats it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction as Exact
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.claims.sensitivity import Sensitivity
+from dpaudit.errors import CannotBound, InvalidParameter, NormMismatch
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Array, BaseMechanism, Times
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Times, distance
 from dpaudit.models import Fraction, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
@@ -24,13 +25,41 @@ FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
 class Opaque(BaseMechanism):
-    """A mechanism known by a guarantee alone."""
+    """A mechanism known by a guarantee alone.
+
+    Attributes:
+        sensitivity: how far its query moves at most, where the justification starts from that; replay
+            measures it. Left out, the guarantee is one for any two queries.
+    """
 
     condition = "justified-guarantee"
     beside_cost: ClassVar[Mapping[str, Any]] = {"justification": "none was given"}
 
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance in the sensitivity's norm, where there is one."""
+        stated = self.declared_sensitivity
+        if stated is None:
+            return super().moves(one, other)
+        measured = distance(stated.norm, one[0].query - other[0].query)
+        return [Move(measured, stated.value, f"in {stated.norm}")]
+
+    def _moved_by(self, size: int, times: Times) -> dict[str, Sensitivity | None]:
+        """The sensitivity of a group, as a field."""
+        given = self.declared_sensitivity
+        grown = given and given.model_copy(update={"value": times(given.value, size)})
+        return {"sensitivity": grown}
+
     def nearest_output(self, value: Array, query: Array) -> None:
         """Not known."""
+
+    @model_validator(mode="after")
+    def _norm_is_measured(self) -> Self:
+        stated = self.declared_sensitivity
+        if stated is not None and stated.norm == "rkhs":
+            remedy = "give it in the norm l1, l2 or frobenius of the values that are released"
+            what = f"a {type(self).__name__} mechanism with a sensitivity in a function space's norm"
+            raise NormMismatch(what, where=f"{type(self).__name__}.sensitivity", remedy=remedy)
+        return self
 
 
 class OpaquePureDP(Opaque):
@@ -42,6 +71,7 @@ class OpaquePureDP(Opaque):
     kind: Literal["pure-dp"] = "pure-dp"
     epsilon: NonNegative
     justification: Justification
+    sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Pure:
         """The guarantee."""
@@ -49,7 +79,8 @@ class OpaquePureDP(Opaque):
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """epsilon times the size (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)."""
-        return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
+        update = {"epsilon": times(self.epsilon, size), **self._moved_by(size, times)}
+        return self.model_copy(update=update), 1
 
 
 class OpaqueApproxDP(Opaque):
@@ -63,6 +94,7 @@ class OpaqueApproxDP(Opaque):
     epsilon: NonNegative
     delta: Fraction
     justification: Justification
+    sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Approx:
         """The guarantee."""
@@ -76,7 +108,8 @@ class OpaqueApproxDP(Opaque):
         if not delta < 1.0:
             what = f"a group of {size} is not protected by ({self.epsilon}, {self.delta})-DP"
             raise CannotBound(what, where="header.group_size", remedy="use a mechanism with a smaller delta")
-        return self.model_copy(update={"epsilon": times(self.epsilon, size), "delta": delta}), 1
+        update = {"epsilon": times(self.epsilon, size), "delta": delta, **self._moved_by(size, times)}
+        return self.model_copy(update=update), 1
 
 
 class OpaqueZCDP(Opaque):
@@ -88,6 +121,7 @@ class OpaqueZCDP(Opaque):
     kind: Literal["zcdp"] = "zcdp"
     rho: NonNegative
     justification: Justification
+    sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.ZCDP:
         """The guarantee."""
@@ -95,7 +129,8 @@ class OpaqueZCDP(Opaque):
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """rho times the squared size (Bun and Steinke 2016, Proposition 1.9)."""
-        return self.model_copy(update={"rho": times(self.rho, size**2)}), 1
+        update = {"rho": times(self.rho, size**2), **self._moved_by(size, times)}
+        return self.model_copy(update=update), 1
 
 
 class Tabulated(Opaque):
@@ -118,6 +153,7 @@ class Tabulated(Opaque):
     probabilities: tuple[NonNegative, ...]
     infinity: Annotated[NonNegative, Field(le=1)] = 0.0
     justification: Justification
+    sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Table:
         """The table."""

@@ -69,12 +69,16 @@ def clip_rows(
     steps = (clipped * 2.0**-exponent).astype(np.int64)
     limit = _limit(bound, norm, exponent)
     for i in np.flatnonzero(_too_long(steps, limit, norm)).tolist():
-        row = [int(m) for m in steps[i]]
-        # At least the row's norm, and at most the bound: their ratio times the row fits, rounded to zero.
-        size = sum(map(abs, row)) if norm == "l1" else math.isqrt(sum(m * m for m in row)) + 1
-        radius = limit if norm == "l1" else math.isqrt(limit)
-        steps[i] = [abs(m) * radius // size * (1 if m > 0 else -1) for m in row]
+        steps[i] = _shortened([int(m) for m in steps[i]], limit, norm)
     return OnGrid(steps.reshape(contributions.shape), exponent)
+
+
+def _shortened(row: list[int], limit: int, norm: str) -> list[int]:
+    """A row that exceeds the limit, scaled down to it and each entry rounded towards zero."""
+    # At least the row's norm, and at most the bound: their ratio times the row fits.
+    size = sum(map(abs, row)) if norm == "l1" else math.isqrt(sum(m * m for m in row)) + 1
+    radius = limit if norm == "l1" else math.isqrt(limit)
+    return [abs(m) * radius // size * (1 if m > 0 else -1) for m in row]
 
 
 def _limit(bound: float, norm: str, exponent: int) -> int:

@@ -15,7 +15,7 @@ from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import about_run, name_of, terms
 from dpaudit.errors import UsageError
 from dpaudit.processes.host import NO_LIMITS, Limits
-from dpaudit.processes.hosting import hosting
+from dpaudit.processes.hosting import conditions_of, hosting
 
 if TYPE_CHECKING:
     from dpaudit.auditors.sampling.one_run import Canaries
@@ -126,7 +126,7 @@ def audit(
     kept = {"score": score} if callable(score) else {}
     with hosting(algorithm, None, found, kept=kept, **where) as target:
         judged["score"] = target.kept.get("score", score)
-        return audit_by_sampling(target.replayed, target.pairs, plan, **judged)
+        return _besides(algorithm, audit_by_sampling(target.replayed, target.pairs, plan, **judged))
 
 
 @checked("one_run")
@@ -160,7 +160,8 @@ def one_run(
     judged |= {"guesses": guesses, "seed": seed, "run_options": options}
     kept = {"insert": canaries.insert, "score": canaries.score}
     with hosting(algorithm, None, (), kept=kept, in_process=in_process, limits=limits) as target:
-        return audit_in_one_run(target.replayed, Canaries(canaries.number, **target.kept), **judged)
+        own = Canaries(canaries.number, **target.kept)
+        return _besides(algorithm, audit_in_one_run(target.replayed, own, **judged))
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
@@ -184,6 +185,11 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         remedy = f"{meant}give a Pair, the tuple (data, neighbour), or several pairs"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
+
+
+def _besides(algorithm: object, found: Audit) -> Audit:
+    """With what the algorithm says of itself that no audit checks."""
+    return found.model_copy(update={"not_checked": (*found.not_checked, *conditions_of(algorithm))})
 
 
 def _curve(claim: Claim | None) -> PrivacyCurve | None:

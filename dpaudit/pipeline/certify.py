@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeAlias
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.curves.profile_points import profile_points
+from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.certificate.certificate import Certificate, judge
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
@@ -93,7 +94,7 @@ def certified(
         data: the private records.
         claim: what is claimed; left out, the algorithm's own ``claim``.
         pairs: neighbouring data to audit on, as in `dpaudit.audit`; left out, the algorithm's own worst
-            pairs, and where it has none it is not audited.
+            pairs, or those of a data frame that has the claim's unit as a column; else it is not audited.
         seed: makes the noise repeatable, and the output unfit to publish; also the audit's seed (else 0).
         users: under local trust, how many users there are.
         budget: a privacy filter that holds the run to a budget.
@@ -122,7 +123,10 @@ def certified(
         what, why = "nothing is claimed", "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
         raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
-    own_pairs = own_pairs or pairs is None
+    own_pairs, empty = own_pairs or pairs is None, None
+    if pairs is None and not hasattr(algorithm, "worst_pairs"):
+        with step("opening its data"):
+            pairs, empty = frame_pairs(data, claim or getattr(algorithm, "claim", None)) or (None, None)
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         pairs = ()
     chosen: Sequence[Pair] = ()
@@ -133,7 +137,8 @@ def certified(
     spare = copy.deepcopy(budget)
     audits: list[Audit] = []
     _, relation, trust = terms(claim or getattr(algorithm, "claim", None))
-    about: Any = {"own_pairs": own_pairs, "utility": utility, "neighbouring": relation, "trust_model": trust}
+    about: Any = {"own_pairs": own_pairs, "empty": empty, "utility": utility}
+    about |= {"neighbouring": relation, "trust_model": trust}
     with hosting(algorithm, data, chosen, in_process=in_process, limits=limits, **about) as target:
         with step("running it"):
             made = run(

@@ -7,24 +7,27 @@ fork of it in turn, so that no memo, module state or patched library goes from o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Self
 
 from dpaudit.errors import TargetDied, TargetRaised
-from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.ledger.ledger import Header
 from dpaudit.processes.calls import answer_call, written_call
-from dpaudit.processes.wire import BrokenFrame, frame, receive, send
-from dpaudit.processes.worker import raised, rebuilt, run_target
+from dpaudit.processes.wire import BrokenFrame, Incoming, frame, receive, send
+from dpaudit.processes.worker import Counted, expect, raised, rebuilt, run_target
 
 #: Whether runs can have processes of their own here. On macOS a forked process may not use the system's
 #: libraries, and Windows has no forks.
@@ -43,6 +46,12 @@ class Limits:
 _GRACE: Final = 10.0
 #: And a run's process that has sent its last message, or whose holder is gone.
 _LINGER: Final = 0.2
+#: The exit status of a process that found its channel closed, though the holder was there.
+_CLOSED: Final = 240
+#: Releases that a target's process is told of.
+_MOST_TOLD: Final = 100
+_ROUNDS: Final = 10
+_SET_CHILD_SUBREAPER: Final = 36
 #: The channels to the processes of all targets that are open here.
 _OPEN: Final[set[socket.socket]] = set()
 
@@ -82,12 +91,15 @@ class Host:
     def __init__(self, prepare: Callable[[], Served], limits: Limits = NO_LIMITS) -> None:
         self.limits = limits
         self._header: Mapping[str, Any] | None = None
+        self._told: set[str] = set()
+        self._runs = 0
         self._control, other = socket.socketpair()
         _flush()
         self._pid = _fork()
         if self._pid == 0:
             for control in (self._control, *_OPEN):  # those of other targets are none of this one's
                 control.close()
+            _adopt()
             _serve(prepare, other, limits)
         other.close()
         _OPEN.add(self._control)
@@ -118,22 +130,32 @@ class Host:
                 self._header = header
             send(self._control, ("run", rest))
             socket.send_fds(self._control, [b"."], [other.fileno()])
-            pid = receive(self._control)
-        except (EOFError, OSError):
+        except OSError:
             mine.close()
             raise died("the target's process", self._reaped()) from None
         finally:
             other.close()
-        return Started(self, mine, pid)
+        self._runs += 1
+        return Started(self, mine, self._runs)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Started:
         """Start a call of one of dpaudit's own functions, on what stands for what is held there."""
         return self.start({"call": written_call(function, arguments)})
 
-    def status(self, pid: int, *, kill: bool = False) -> int:
+    def tell(self, release: str) -> None:
+        """Tell of a release that runs make, so that later ones know already that it can be read back."""
+        if release not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(release)
+            with contextlib.suppress(OSError):
+                send(self._control, ("release", release))
+
+    def status(self, run: int, *, kill: bool = False) -> int:
         """Wait for a run's process, and give its exit status; negative for a signal's number."""
-        send(self._control, ("status", pid, kill))
-        return int(receive(self._control))
+        try:
+            send(self._control, ("status", run, kill))
+            return int(receive(self._control))
+        except (EOFError, OSError):
+            raise died("the target's process", self._reaped()) from None
 
     def close(self) -> None:
         """End the process, and every run that has not ended."""
@@ -169,8 +191,9 @@ class Host:
 class Started:
     """One run's process, as the holder sees it."""
 
-    def __init__(self, host: Host, channel: socket.socket, pid: int) -> None:
-        self._host, self._channel, self._pid = host, channel, pid
+    def __init__(self, host: Host, channel: socket.socket, number: int) -> None:
+        self._host, self._channel, self._number = host, channel, number
+        self._incoming = Incoming(channel)
         self._begin()
 
     def _begin(self) -> None:
@@ -182,7 +205,7 @@ class Started:
         try:
             if self._ends is not None:
                 self._channel.settimeout(max(self._ends - time.monotonic(), 1e-3))
-            return receive(self._channel)
+            return self._incoming.receive()
         except TimeoutError:
             self.end()
             what = f"the run did not end within {self._host.limits.timeout:g} s"
@@ -190,9 +213,8 @@ class Started:
                 what, where="--timeout", remedy="allow it more time, or make it faster"
             ) from None
         except (EOFError, ConnectionError):
-            status = self._host.status(self._pid)
-            self._pid = 0
-            raise died("the run", status) from None
+            number, self._number = self._number, 0
+            raise died("the run", self._host.status(number)) from None
 
     def result(self, noted: Callable[[Any], object] = lambda _: None) -> Any:
         """What a call returns; raises what it raised, and `TargetDied`.
@@ -216,24 +238,27 @@ class Started:
 
     def finished(self) -> None:
         """The run has sent its last message: its process ends by itself."""
-        self._pid = 0
+        self._number = 0
 
-    def reply(self, kind: str, value: Any) -> None:
+    def reply(self, answer: bytes) -> None:
         """Answer the last message; a process that is gone is noticed when its next one is awaited."""
         with contextlib.suppress(OSError):
-            self._channel.sendall(frame((kind, value)))
+            self._channel.sendall(answer)
 
     def end(self) -> None:
         """End the run, if it has not ended."""
         self._channel.close()
-        if self._pid:
-            pid, self._pid = self._pid, 0
-            with contextlib.suppress(OSError, EOFError):
-                self._host.status(pid, kill=True)
+        if self._number:
+            number, self._number = self._number, 0
+            with contextlib.suppress(TargetDied):
+                self._host.status(number, kill=True)
 
 
 def died(what: str, status: int) -> TargetDied:
     """How a process ended, in words."""
+    if status == _CLOSED:
+        remedy = "close only what the algorithm opened: os.closerange closes dpaudit's files too"
+        return TargetDied(f"{what} closed the channel to dpaudit", where="its process", remedy=remedy)
     if status < 0:
         with contextlib.suppress(ValueError):
             return TargetDied(f"{what} was killed by {signal.Signals(-status).name}", where="its process")
@@ -246,6 +271,9 @@ def again(found: Mapping[str, Any]) -> Exception:
         error = rebuilt(found["own"])
         error.raised_at = found["place"]
         return error
+    if found["kind"] == "BdbQuit":  # of a debugger that has nobody to ask
+        remedy = "leave breakpoint() out, or run it in a terminal with --in-process --show-target-errors"
+        return TargetDied("a breakpoint that nobody answered", where="its process", remedy=remedy)
     return TargetRaised(found["kind"], found["text"], found["place"], found["traceback"])
 
 
@@ -265,9 +293,11 @@ def _flush() -> None:
 
 def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits) -> None:
     """Serve until the other end is closed; never returns."""
-    running: set[int] = set()
-    #: Of processes that ended by themselves, the status that was not 0.
+    #: The processes of runs by their numbers; of those that ended by themselves, the status that was not 0.
+    running: dict[int, int] = {}
     ended: dict[int, int] = {}
+    gc.freeze()  # what the process had before is not looked through again, which would copy its memory
+    runs = 0
     try:
         try:
             served = prepare()
@@ -280,41 +310,85 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
         gc.collect()
         gc.freeze()
         control.sendall(ready)
-        ledger: Ledger | None = None
+        ledger: Counted | None = None
         while True:
             kind, *rest = receive(control)
             if kind == "header":
-                ledger = Ledger(Header(**rest[0]))
+                ledger = Counted(Header(**rest[0]))
+            elif kind == "release":
+                expect(rest[0])
             elif kind == "run":
                 _, (channel,), _, _ = socket.recv_fds(control, 1, 1)
-                reaped = {pid: os.waitpid(pid, os.WNOHANG) for pid in running}
-                ended |= {pid: status for pid, (done, status) in reaped.items() if done and status}
-                running -= {pid for pid, (done, _) in reaped.items() if done}
+                _reap(running, ended)
+                runs += 1
                 pid = _fork()
                 if pid == 0:
                     control.close()
-                    _run(served, rest[0], ledger, socket.socket(fileno=channel), limits)
+                    _run(served, rest[0], ledger, channel, limits)
                 os.close(channel)
-                running.add(pid)
-                send(control, pid)
+                running[runs] = pid
             else:
-                pid, kill = rest
-                status = ended.pop(pid, 0)
-                if pid in running:
+                number, kill = rest
+                status = ended.pop(number, 0)
+                if number in running:
+                    pid = running.pop(number)
                     if kill:
                         os.kill(pid, signal.SIGKILL)
-                    running.discard(pid)
                     status = os.waitpid(pid, 0)[1]
                 send(control, os.waitstatus_to_exitcode(status))
     except (EOFError, OSError):
         pass
     finally:
-        _end(running)
+        _end(running.values())
+        _end_helpers()
         _flush()
-        os._exit(0)
+        os._exit(0 if _is_open(control) else _CLOSED)
 
 
-def _end(running: set[int]) -> None:
+def _is_open(channel: socket.socket) -> bool:
+    """Whether a channel's descriptor is still a socket."""
+    try:
+        return stat.S_ISSOCK(os.fstat(channel.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def _adopt() -> None:
+    """Become the parent of whatever the target's processes start and leave behind, where the kernel can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_helpers() -> None:
+    """Ask what the target's processes have left behind to end, such as a manager of multiprocessing.
+
+    Nothing is killed: those that clean up after others end by themselves when this process does.
+    """
+    for _ in range(_ROUNDS):  # what the children leave behind are children then
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+        children = [int(pid) for pid in " ".join(lists).split()]
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(_LINGER / _ROUNDS)
+
+
+def _reap(running: dict[int, int], ended: dict[int, int]) -> None:
+    """Take leave of the runs that have ended."""
+    for number, pid in list(running.items()):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            del running[number]
+            if status:
+                ended[number] = status
+
+
+def _end(running: Iterable[int]) -> None:
     """Let runs end that have sent their last message, and end the others."""
     ends = time.monotonic() + _LINGER
     for pid in running:
@@ -326,10 +400,11 @@ def _end(running: set[int]) -> None:
 
 
 def _run(
-    served: Served, order: dict[str, Any], ledger: Ledger | None, channel: socket.socket, limits: Limits
+    served: Served, order: dict[str, Any], ledger: Counted | None, descriptor: int, limits: Limits
 ) -> None:
     """One run in a process of its own; never returns."""
     status = 1
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptor)
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -342,7 +417,7 @@ def _run(
         else:
             assert ledger is not None  # noqa: S101  (its header came before the first run)
             run_target(served.algorithm, served.data[order["data"]], order, ledger, channel)
-        status = 0
+        status = 0 if _is_open(channel) else _CLOSED
     finally:
         _flush()
         os._exit(status)

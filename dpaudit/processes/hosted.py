@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.claims import Claim
 from dpaudit.curator.admission import Admission
@@ -27,8 +28,8 @@ from dpaudit.mechanisms import Array, InTurns
 from dpaudit.noise.grid import OnGrid
 from dpaudit.processes.calls import Elsewhere
 from dpaudit.processes.host import Host, Started, again
-from dpaudit.processes.wire import BrokenFrame
-from dpaudit.processes.worker import written
+from dpaudit.processes.wire import BrokenFrame, frame
+from dpaudit.processes.worker import ASKED, release_of, written
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Hosted(Elsewhere):
         plain: whether it draws its own noise, so that it can be sampled and nothing else.
         twin: the name of the public stand-in data; None where there is no twin.
         around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
+        not_checked: what audits of it leave unchecked besides, as it says of itself.
         findings: how the worker differed from its twin, for the data's holder alone.
         measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
     """
@@ -70,6 +72,7 @@ class Hosted(Elsewhere):
     twin: str | None = None
     around: Mapping[str, Any] | None = None
     with_utility: bool = False
+    not_checked: tuple[Condition, ...] = ()
     plain: bool = False
     drawn: Any = None
     findings: list[Finding] = field(default_factory=list)
@@ -130,7 +133,7 @@ class _Alone:
     def follow(self, run: Started) -> Any:
         """Answer a run's requests to its end; its output."""
         while True:
-            kind, found = run.receive()
+            kind, found = _heard_from(run)
             if kind == "end":
                 return self._ended(run, found)
             if kind == "error":
@@ -143,9 +146,9 @@ class _Alone:
             answer = self._asked(asked, asked)
         except DpauditError as error:
             self._refused = error
-            run.reply("refused", written(error))
+            run.reply(frame(("refused", written(error))))
         else:
-            run.reply("answer", answer)
+            run.reply(frame(("answer", answer)))
 
     def _asked(self, asked: Mapping[str, Any], value: Mapping[str, Any]) -> Array:
         """The noisy answer to a request, with the value that `value` has for it."""
@@ -160,7 +163,9 @@ class _Alone:
                 self._user = user, self._curator.user(user)
             admission = self._user[1]
         if asked["release"] is not None:
-            release = Release(**_without(asked["release"], "record"))
+            release = release_of(asked["release"])
+            if self._hosted.twin is None:  # one of many runs, as audits make them
+                self._hosted.host.tell(asked["release"])
             known = release, admission.admit(release, asked["where"]), release.mechanism.answering()
             if not asked["given"]:  # the first question of a stream or a function has no value
                 self._open[number] = known
@@ -255,9 +260,10 @@ class _Lockstep(_Alone):
         except DpauditError as error:
             self._refused = error
             answer = "refused", written(error)
+        reply = frame(answer)
         for each in (run, self._worker):
             if each is not None:
-                each.reply(*answer)
+                each.reply(reply)
 
     def _within_reach(
         self, asked: Mapping[str, Any], release: Release, value: Mapping[str, Any]
@@ -281,7 +287,7 @@ class _Lockstep(_Alone):
         """The worker's next message; an empty one where it is gone."""
         assert self._worker is not None  # noqa: S101  (asked only then)
         try:
-            kind, found = self._worker.receive()
+            kind, found = _heard_from(self._worker)
         except (TargetDied, BrokenFrame) as error:
             self._part(error.what, None)
             return "", None
@@ -289,7 +295,8 @@ class _Lockstep(_Alone):
 
     def _part(self, why: str, asked: Mapping[str, Any] | None) -> None:
         """The worker and its twin go different ways: the run goes on without the worker's values."""
-        label = asked["release"]["label"] if asked is not None and asked["release"] is not None else None
+        new = None if asked is None else asked["release"]
+        label = None if new is None else release_of(new).label
         where = "" if asked is None else asked["where"]
         detail = f"the run on the data and its twin's on a stand-in part: {why}"
         self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
@@ -298,12 +305,23 @@ class _Lockstep(_Alone):
         self._worker = None
 
 
+def _heard_from(run: Started) -> tuple[str, Any]:
+    """A run's next message, a request by its parts' names."""
+    kind, found = run.receive()
+    if kind == "ask":
+        if not isinstance(found, tuple) or len(found) != len(ASKED):
+            raise BrokenFrame("a request that cannot be read", where="a process's channel")
+        found = dict(zip(ASKED, found, strict=True))
+    return kind, found
+
+
 def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {one: value for one, value in fields.items() if one != name}
 
 
 def _named(asked: Mapping[str, Any]) -> str:
-    return "one more answer" if asked["release"] is None else f"release {asked['release']['label']!r}"
+    new = asked["release"]
+    return "one more answer" if new is None else f"release {release_of(new).label!r}"
 
 
 #: Log2 of the steps of a noise's grid that sums of values may span: far less than what noise can be added to,
@@ -319,7 +337,7 @@ def _difference(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str | Non
     if asked["release"] != found["release"]:
         if asked["release"] is None or found["release"] is None:
             return f"it asks for {_named(found)} where its twin asks for {_named(asked)}"
-        one, other = (describe(Release(**_without(each["release"], "record"))) for each in (found, asked))
+        one, other = (describe(release_of(each["release"])) for each in (found, asked))
         return f"it asks for {one} where its twin asks for {other}"
     if any(asked[name] != found[name] for name in _PUBLIC):
         return f"it asks for {_named(found)} out of its turn"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.process import IN_PROCESS, Process
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -59,6 +60,7 @@ def served(
     *,
     own_pairs: bool = False,
     kept: Mapping[str, Any] = MappingProxyType({}),
+    empty: Any = None,
 ) -> Served:
     """A target as its own process holds it.
 
@@ -66,7 +68,7 @@ def served(
     `data` say that they have, else for None; without one, a twin gets the first pair's neighbour. ``stand_in
     = None`` says that no public data will do. `own_pairs` is whether the pairs are the algorithm's own, a
     function of public parameters alone, and `kept` are the author's other functions. What a certificate may
-    repeat is told in plain values.
+    repeat is told in plain values. `empty` is the data's own table without its rows, where they are one.
     """
     held = {_DATA: data}
     told = []
@@ -84,6 +86,9 @@ def served(
         users = getattr(data, "n_users", None) if public else None
         held[_STAND_IN] = stand_in(users)
         source = "made by the algorithm's stand_in"
+    elif stand_in is not None and empty is not None:
+        held[_STAND_IN] = empty
+        source = "an empty table with the columns of the data"
     elif stand_in is not None and pairs:
         held[_STAND_IN] = pairs[0].neighbour
         source = (
@@ -93,6 +98,7 @@ def served(
         "name": name_of(algorithm),
         "claim": None if claim is None else claim.to_json(),
         "parameters": dict(getattr(algorithm, "parameters", {})),
+        "not checked": [condition.to_json() for condition in conditions_of(algorithm)],
         "users": {name: getattr(each, "n_users", None) for name, each in held.items()},
         "pairs": told,
         "stand-in": source,
@@ -100,6 +106,12 @@ def served(
         "kept": list(kept),
     }
     return Served(algorithm, held, about, kept)
+
+
+def conditions_of(algorithm: object) -> tuple[Condition, ...]:
+    """What an algorithm says of itself that audits of it leave unchecked."""
+    stated = getattr(algorithm, "not_checked", ())
+    return tuple(each for each in stated if isinstance(each, Condition)) if isinstance(stated, tuple) else ()
 
 
 def _same(pair: Pair) -> bool:
@@ -120,6 +132,7 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
     claim = None if about["claim"] is None else Claim(**about["claim"])
     how: dict[str, Any] = {"twin": None if about["stand-in"] is None else _STAND_IN, "with_utility": utility}
     how["plain"] = about.get("plain", False)
+    how["not_checked"] = tuple(Condition(**each) for each in about["not checked"])
     algorithm = Hosted(host, about["name"], claim, about["parameters"], **how)
     pairs = [
         Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
@@ -141,6 +154,7 @@ def hosting(
     pairs: Sequence[Pair],
     *,
     own_pairs: bool = False,
+    empty: Any = None,
     utility: bool = False,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     trust_model: TrustModel = TrustModel.CENTRAL,
@@ -164,7 +178,7 @@ def hosting(
     elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
-        about: Any = {"own_pairs": own_pairs, "kept": kept}
+        about: Any = {"own_pairs": own_pairs, "kept": kept, "empty": empty}
         with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
             target = target_in(host, utility=utility)
             if own:

@@ -26,10 +26,13 @@ from dpaudit.curator.views import UserViews
 from dpaudit.errors import IntegrityError
 from dpaudit.noise.grid import OnGrid
 
+_JSON_TYPES: Final = frozenset({bool, str, type(None)})
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
 MOST_BYTES: Final = 2**40
 _PART: Final = 2**20
+_AHEAD: Final = 2**16
 #: The kinds of numpy types that are sent: booleans, numbers, dates, strings.
 _KINDS: Final = frozenset("biufcmMSU")
 _DEPTH: Final = 100
@@ -75,7 +78,7 @@ class Portrait:
 def frame(value: Any, place: str = "value") -> bytes:
     """One frame; raises `NotPlain`, which names the `place` of what cannot be sent."""
     arrays: list[bytes] = []
-    header = json.dumps(_written(value, arrays, place, 0), separators=(",", ":")).encode()
+    header = _JSON.encode(_written(value, arrays, place, 0)).encode()
     return b"".join([_LENGTH.pack(sum(map(len, arrays)), len(header)), header, *arrays])
 
 
@@ -85,13 +88,50 @@ def send(channel: socket.socket, value: Any) -> None:
 
 
 def receive(channel: socket.socket) -> Any:
-    """The next frame; raises `EOFError` where the other end is gone, and `BrokenFrame`."""
-    size, header = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
+    """The next frame; raises `EOFError` where the other end is gone, and `BrokenFrame`.
+
+    Nothing is read beyond it: file descriptors may come next.
+    """
+    lengths = _exactly(channel, _LENGTH.size)
+    return _value(lengths + _exactly(channel, _whole(lengths) - _LENGTH.size))
+
+
+class Incoming:
+    """Frames of a channel that nothing else comes through, most of them read in one call."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._ahead = b""
+
+    def receive(self) -> Any:
+        """As `receive`."""
+        data, self._ahead = self._ahead, b""
+        while len(data) < _LENGTH.size:
+            more = self._channel.recv(_AHEAD)
+            if not more:
+                raise EOFError
+            data += more
+        whole = _whole(data)
+        if len(data) < whole:
+            return _value(b"".join((data, _exactly(self._channel, whole - len(data)))))
+        self._ahead = data[whole:]
+        return _value(data)
+
+
+def _whole(data: bytes | bytearray) -> int:
+    """The length of a frame that begins so."""
+    size, header = _LENGTH.unpack_from(data)
     if size > MOST_BYTES:
         raise BrokenFrame(f"a frame of {size} bytes", where="a process's channel")
-    text, body = _exactly(channel, header), memoryview(_exactly(channel, size))
+    return int(_LENGTH.size + header + size)
+
+
+def _value(data: bytes | bytearray) -> Any:
+    size, header = _LENGTH.unpack_from(data)
+    begins = _LENGTH.size + header
     try:
-        return _read(json.loads(text), body, [0])
+        text = data[_LENGTH.size : begins].decode()
+        return _read(json.loads(text), memoryview(data)[begins : begins + size], [0])
     except _UNREADABLE as error:
         raise BrokenFrame(f"a frame that cannot be read: {error}", where="a process's channel") from None
 
@@ -110,18 +150,21 @@ def _exactly(channel: socket.socket, size: int) -> bytearray:
 
 def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
     """The value as JSON; what JSON has no type for is a list that begins with a letter."""
-    if value is None or type(value) is bool or type(value) is str:
+    if _is_json(value):
         return value
     if type(value) is int:
-        return value if abs(value) < 2**53 else ["i", str(value)]
+        return ["i", str(value)]
     if type(value) is float:
-        return value if math.isfinite(value) else ["f", value.hex()]
+        return ["f", value.hex()]
     if depth > _DEPTH:
         raise NotPlain(f"{place} contains itself, or is nested too deeply")
 
     def inner(values: Sequence[Any], names: Sequence[Any] = ()) -> list[Any]:
         each = names or range(len(values))
-        return [_written(v, arrays, f"{place}[{n!r}]", depth + 1) for v, n in zip(values, each, strict=True)]
+        return [
+            v if _is_json(v) else _written(v, arrays, f"{place}[{n!r}]", depth + 1)
+            for v, n in zip(values, each, strict=True)
+        ]
 
     if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in _KINDS:
         return _array("s" if isinstance(value, np.generic) else "a", np.asarray(value), arrays)
@@ -149,6 +192,14 @@ def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
     if type(value) is complex:
         return ["c", value.real.hex(), value.imag.hex()]
     return _written(portrait(value, place), arrays, place, depth + 1)
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is written as JSON has it."""
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    return kind in _JSON_TYPES or (kind is int and -(2**53) < value < 2**53)
 
 
 def _array(letter: str, value: np.ndarray[Any, Any], arrays: list[bytes]) -> list[Any]:
@@ -222,7 +273,7 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
     letter, *rest = value
 
     def inner(values: list[Any]) -> list[Any]:
-        return [_read(each, body, at) for each in values]
+        return [_read(each, body, at) if type(each) in (list, dict) else each for each in values]
 
     match letter:
         case "i":

@@ -7,7 +7,9 @@ algorithm gives it, and sends the values that noise is to be added to. What come
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import json
 import os
 import socket
 import sys
@@ -20,16 +22,43 @@ from typing import Any, Final
 import numpy as np
 
 from dpaudit import errors
-from dpaudit.curator.admission import CORE
+from dpaudit.curator.admission import CORE, new_release
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, Question
 from dpaudit.errors import DpauditError, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger, Noise
 from dpaudit.ledger.places import released_at
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array
-from dpaudit.processes.wire import NotPlain, frame, receive, send
+from dpaudit.processes.wire import Incoming, NotPlain, frame, send
+from dpaudit.tables.sources import at_hand
 
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
+
+
+#: What a request says, in the order in which it is sent; the release where it is new.
+ASKED: Final = ("release", "number", "query", "exact", "given", "at", "scale", "user", "where")
+
+
+def release_text(release: Release) -> str:
+    """A release as requests name it."""
+    return json.dumps(release.to_json())
+
+
+@functools.lru_cache(maxsize=1024)
+def release_of(text: str) -> Release:
+    """The release that `release_text` was given."""
+    return Release(**{name: value for name, value in json.loads(text).items() if name != "record"})
+
+
+class Counted(Ledger):
+    """The releases of a run as its own process counts them: what proves anything is written elsewhere."""
+
+    def append(self, release: Release) -> None:
+        """Count one release."""
+        self.number += 1
+        self._releases.append(release)
+        self._tuple = None
 
 
 class HolderGone(BaseException):
@@ -45,7 +74,7 @@ class AskedNoise:
 
     def __init__(self, channel: socket.socket, description: Noise, seed: int | None) -> None:
         self.description = description
-        self._channel = channel
+        self._channel, self._incoming = channel, Incoming(channel)
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._seed = seed
         self._own: LiveNoise | None = None
@@ -61,20 +90,11 @@ class AskedNoise:
             given = (self._own.answer(question),)
         new, self._newest = question.number > self._newest, max(question.number, self._newest)
         exact = None if question.exact is question.query else question.exact
-        asked = {
-            "release": question.release.to_json() if new else None,
-            "number": question.number,
-            "query": question.query,
-            "exact": exact,
-            "given": given,
-            "at": question.at,
-            "scale": question.scale,
-            "user": question.user,
-            "where": released_at(CORE),
-        }
+        text = release_text(question.release) if new else None
+        asked = (text, question.number, question.query, exact, given, question.at, question.scale)
         try:
-            send(self._channel, ("ask", asked))
-            kind, found = receive(self._channel)
+            send(self._channel, ("ask", (*asked, question.user, released_at(CORE))))
+            kind, found = self._incoming.receive()
         except (EOFError, OSError):
             raise HolderGone from None
         if kind == "refused":
@@ -88,6 +108,14 @@ class AskedNoise:
             why = "the order of releases would depend on which of them was faster"
             remedy = f"compute in other {other}s, and release where the run began"
             raise ScheduleBroken(what, where="curator", why=why, remedy=remedy)
+
+
+def expect(text: str) -> None:
+    """Find out now, for all runs that begin later, that a release can be read back from its line."""
+    like = release_of(text)
+    stated: Any = {"partition": like.partition, "claimed": like.claimed, "on_grid": like.grid is not None}
+    with contextlib.suppress(DpauditError):
+        new_release(like.label, like.mechanism, like.count, **stated)
 
 
 def written(error: DpauditError) -> dict[str, str]:
@@ -144,7 +172,7 @@ def _outcome(
     if around is not None:
         module, _, name = around["made by"].rpartition(".")
         algorithm = getattr(importlib.import_module(module), name)(algorithm, **around["options"])
-    output = algorithm(data, curator)
+    output = algorithm(at_hand(data), curator)
     curator.end()
     notes = getattr(algorithm, "drawn") if around is not None else None  # noqa: B009  (a wrapper has it)
     figures: dict[str, float] = {}

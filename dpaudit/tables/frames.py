@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpaudit.errors import DataError, InvalidParameter
@@ -34,6 +34,8 @@ class Frame:
     engine: Literal["local", "windows", "partitions"]
     #: By column, how many rows have no value there, once that is known.
     counted: dict[str, int] = field(default_factory=dict)
+    #: The rows that the last plan kept, where they are in memory.
+    kept: dict[Plan, Any] = field(default_factory=dict)
 
     def sums(self, plan: Plan) -> Sums:
         """What a plan asks for, in Python's integers."""
@@ -47,7 +49,11 @@ class Frame:
         if isinstance(frame, nw.DataFrame):
             from dpaudit.tables import local
 
-            return local.sums(frame, plan)
+            bounds = replace(plan, measures=(), bins=None)
+            if bounds not in self.kept:  # what is asked of the same bounded rows is added up at once
+                self.kept.clear()
+                self.kept[bounds] = local.bounded(frame, bounds)
+            return local.added(self.kept[bounds], plan)
         from dpaudit.tables import windows
 
         return windows.sums(frame, plan)

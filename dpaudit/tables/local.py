@@ -70,8 +70,22 @@ def column(series: nw.Series[Any], kind: Kind) -> Column:
     return Column(kind, np.array(series.to_numpy()).astype(np.int64), missing)
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """The rows that are kept: their columns, and the numbers of each row's unit and group, [n]."""
+
+    held: dict[str, Column]
+    units: Whole
+    cell: Whole
+
+
 def sums(frame: nw.DataFrame[Any], plan: Plan) -> Sums:
     """What a plan asks for, of a frame that holds all rows of the units that are in it."""
+    return added(bounded(frame, plan), plan)
+
+
+def bounded(frame: nw.DataFrame[Any], plan: Plan) -> Bounded:
+    """The rows that a plan keeps, whatever it adds up."""
     held = {name: column(frame[name], kind) for name, kind in plan.columns}
     kept = np.flatnonzero(_counted(held, plan))
     held = {name: each.at(kept) for name, each in held.items()}
@@ -85,7 +99,7 @@ def sums(frame: nw.DataFrame[Any], plan: Plan) -> Sums:
     if plan.rows_per_unit is not None:
         rows = _few_rows(held, plan, hashed, units)
         held, units, cell = {name: each.at(rows) for name, each in held.items()}, units[rows], cell[rows]
-    return _added(held, plan, units, cell)
+    return Bounded(held, units, cell)
 
 
 def _counted(held: dict[str, Column], plan: Plan) -> NDArray[np.bool_]:
@@ -160,8 +174,9 @@ def _few_rows(held: dict[str, Column], plan: Plan, hashed: Hash, units: Whole) -
     return np.sort(np.concatenate([np.flatnonzero(~many), few]))
 
 
-def _added(held: dict[str, Column], plan: Plan, units: Whole, cell: Whole) -> Sums:
+def added(kept: Bounded, plan: Plan) -> Sums:
     """The sums of every cell that has a row."""
+    held, units, cell = kept.held, kept.units, kept.cell
     bins, inside = _bins(held, plan.bins, len(units))
     width = 1 if plan.bins is None else len(plan.bins.edges) + 1
     place = cell * width + bins

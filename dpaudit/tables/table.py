@@ -8,17 +8,19 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpaudit.claims.arguments import require_kind
-from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import ClaimMismatch, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import AnyMechanism, Array, Exponential
+from dpaudit.mechanisms import AnyMechanism, Array, Exponential, KeySelection
+from dpaudit.mechanisms.selecting.keys import Keys
 from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.frames import Frame, opened, require_known_units
 from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
@@ -42,6 +44,11 @@ class Releases(Protocol):
         self, value: OnGrid, mechanism: AnyMechanism, *, label: str, claimed: AnyGuarantee | None = None
     ) -> Array:
         """As `Curator.release`."""
+
+    def release_keys(
+        self, keys: Keys, units: ArrayLike, mechanism: KeySelection, *, label: str
+    ) -> list[tuple[Any, ...]]:
+        """As `Curator.release_keys`."""
 
     def select(
         self,
@@ -113,18 +120,50 @@ class Table:
         Raises:
             InvalidParameter: unknown columns, no keys, keys of mixed types or of another than the column's.
         """
-        names = (by,) if isinstance(by, str) else tuple(by)
-        for name in names:
-            self.frame.require_column(name, "group_by")
-            self.frame.require_kind(name, "group_by", "text", "whole", "boolean")
-        if not names or len(set(names)) < len(names) or self.unit in names:
-            what, why = f"group_by({', '.join(map(repr, names))})", "groups are of several units"
-            remedy = f"name columns, each once, and not {self.unit!r}"
-            raise InvalidParameter(what, where="group_by", why=why, remedy=remedy)
+        names = self._key_columns(by, "group_by")
         groups = _groups(names, keys)
         for i, name in enumerate(names):
             self._require_keys(name, [group[i] for group in groups])
         return replace(self, keys=names, groups=groups)
+
+    def select_keys(
+        self,
+        by: str | Sequence[str],
+        *,
+        cost: ApproxDP,
+        method: Literal["optimal", "laplace", "gaussian"] = "optimal",
+        label: str | None = None,
+    ) -> list[Any]:
+        """The values of a column, or of several, that enough units have: keys for `group_by`.
+
+        Args:
+            by: as in `group_by`.
+            cost: what the selection may cost; its delta is what a value of one unit is released with.
+            method: ``optimal`` for units in one group or few, ``gaussian`` for units in many; see
+                `KeySelection`.
+            label: as in `count`.
+
+        Returns:
+            Values, or tuples of them, in order of their texts; a missing value is none.
+
+        Raises:
+            InvalidParameter: as `group_by`; the cost is no `ApproxDP`, or a unit's groups are not bounded.
+        """
+        names = self._key_columns(by, "select_keys")
+        label = label or f"keys of {', '.join(names)}"
+        where = f"release {label!r}"
+        require_kind(cost, ApproxDP, "select_keys(cost=)")
+        bounds = [each for each in (self.groups_per_unit, self.rows_per_unit) if each is not None]
+        Reach(None, min(bounds, default=None), Fraction(0), Fraction(1), single=True).sensitivity(
+            self._relation, "l1", where
+        )
+        # Where a unit is replaced, it leaves so many groups and enters as many others.
+        changes = int(self._relation.sum_sensitivity(min(bounds), "l1"))
+        mechanism = KeySelection(method=method, epsilon=cost.epsilon, delta=cost.delta, changes=changes)
+        sums = self._sums((Measure("units"),), of_all=names)
+        units = [each[0] for each in sums.values()]
+        found = self.curator.release_keys(list(sums), units, mechanism, label=label)
+        return [key[0] for key in found] if len(names) == 1 else found
 
     def count(self, *, cost: AnyGuarantee, label: str | None = None) -> Answer:
         """How many rows, of each group.
@@ -270,6 +309,18 @@ class Table:
 
     # What follows is used by the methods above.
 
+    def _key_columns(self, by: str | Sequence[str], method: str) -> tuple[str, ...]:
+        """The columns that make groups."""
+        names = (by,) if isinstance(by, str) else tuple(by)
+        for name in names:
+            self.frame.require_column(name, method)
+            self.frame.require_kind(name, method, "text", "whole", "boolean")
+        if not names or len(set(names)) < len(names) or self.unit in names:
+            what, why = f"{method}({', '.join(map(repr, names))})", "groups are of several units"
+            remedy = f"name columns, each once, and not {self.unit!r}"
+            raise InvalidParameter(what, where=method, why=why, remedy=remedy)
+        return names
+
     @property
     def _relation(self) -> Neighbouring:
         return self.curator.ledger.header.neighbouring
@@ -304,19 +355,21 @@ class Table:
         where, reach = f"release {label!r}", self._reach(measure, shift, one_cell=one_cell)
         return least_noise(cost, lambda norm: reach.sensitivity(self._relation, norm, where), where)
 
-    def _sums(self, measures: tuple[Measure, ...], bins: Bins | None = None) -> Sums:
-        """What the rows add up to, exactly."""
+    def _sums(
+        self, measures: tuple[Measure, ...], bins: Bins | None = None, of_all: tuple[str, ...] = ()
+    ) -> Sums:
+        """What the rows add up to, exactly, in the table's groups, or in all groups of some columns."""
         require_known_units(self.frame, self.unit)
-        known = None
-        if self.keys:
+        keys, known = of_all or self.keys, None
+        if self.keys and not of_all:
             known = tuple(tuple(dict.fromkeys(each)) for each in zip(*self.groups, strict=True))
         plan = Plan(
             unit=self.unit,
             columns=tuple(sorted(self.frame.kinds.items())),
-            keys=self.keys,
+            keys=keys,
             groups=known,
             rows_per_unit=self.rows_per_unit,
-            groups_per_unit=self.groups_per_unit if self.keys else None,
+            groups_per_unit=self.groups_per_unit if keys else None,
             hash_key=self.hash_key,
             measures=(*measures, Measure("rows")),
             bins=bins,

@@ -25,6 +25,7 @@ from dpaudit import (
     GaussianProcess,
     GaussianSparseVector,
     Header,
+    KeySelection,
     Laplace,
     Ledger,
     MatrixMechanism,
@@ -90,6 +91,7 @@ MECHANISMS: list[Any] = [
     *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
     *(Exponential(epsilon=e) for e in SIZES),
     *(ReportNoisyMax(epsilon=e) for e in SIZES),
+    *(KeySelection(epsilon=e, delta=d, changes=1) for e in SIZES for d in (1e-300, 0.5)),
     *(
         Shuffled(local=RandomizedResponse(epsilon=e, categories=k), users=n)
         for e, k, n in itertools.product(SIZES, (2, 10**15), (1, 10**15))

@@ -24,7 +24,13 @@ from dpaudit import (
 )
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import InvalidParameter, ScheduleBroken
-from dpaudit.mechanisms import NegativeBinomial, Poisson, PrivateSelection, TrialRelease
+from dpaudit.mechanisms import (
+    NegativeBinomial,
+    Poisson,
+    PrivateSelection,
+    RandomAllocation,
+    TrialRelease,
+)
 
 NOISE = Gaussian(sigma=0.3, sensitivity=L2(1.0))
 TUNED = PrivateSelection(
@@ -127,3 +133,27 @@ def test_replay_says_that_it_cannot_judge_the_best_and_judges_a_trial_by_itself(
     found = replay(trial, [pair], replays=3).findings  # planted: the score is not made of the releases
     assert [finding.kind for finding in found] == ["leak"]
     assert replay(lambda data, curator: trial(data, curator)[1], [pair], replays=3).findings == ()
+
+
+def test_a_trial_may_train_over_turns() -> None:
+    """Its stream is one release of the trial, charged with it, and not one step more is answered after it."""
+    inner = RandomAllocation(steps=3, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+    tuned = PrivateSelection(releases=(TrialRelease(mechanism=inner),), repetitions=Poisson(mean=3.0))
+    left: list[Any] = []
+
+    def training(curator: Curator, candidate: int) -> tuple[float, float]:
+        stream = curator.sampled_stream(inner, "steps", bound=1.0)
+        score = sum(float(stream.add([0.5, 0.25])) for _ in range(3))
+        left.append(stream)
+        return score, float(candidate)
+
+    made = run(
+        lambda data, curator: curator.select_best(training, tuned, label="best", candidates=2),
+        None,
+        seed=3,
+        neighbouring="add-or-remove-one",
+    )
+    assert [release.mechanism for release in made.ledger.releases] == [tuned]
+    assert left
+    with pytest.raises(ScheduleBroken):
+        left[0].add([0.5, 0.25])

@@ -319,3 +319,20 @@ def test_it_runs_in_a_process_of_its_own() -> None:
     apart, inside = run(in_process=False), run(in_process=True)
     assert np.array_equal(apart.run.output, inside.run.output)
     assert Code.HIDDEN_TURNS in {condition.code for condition in apart.certificate.not_checked}
+
+
+@pytest.mark.nightly
+def test_steps_of_many_units_stay_within_the_reach_of_the_noise() -> None:
+    """Every step's sum is small beside what noise can be added to, however many steps there are."""
+    claim = dpaudit.Claim(
+        dpaudit.ApproxDP(epsilon=50.0, delta=1e-3), unit="row", neighbouring="add-or-remove-one"
+    )
+    mechanism = RandomAllocation(steps=40, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+
+    def many(data: Any, c: Curator) -> Any:
+        stream = c.sampled_stream(mechanism, "it", bound=1.0)
+        return [float(stream.add(data)) for _ in range(40)]
+
+    made = certified(many, np.ones(2000), claim=claim, pairs=(), seed=3, curves=False)
+    assert made.parted == ()
+    assert sum(made.run.output) == pytest.approx(2000.0, abs=60.0)

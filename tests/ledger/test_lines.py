@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpaudit.ledger.blocks
 import dpaudit.ledger.file
 from dpaudit import GDP, L1, L2, ZCDP, Gaussian, Laplace, Ledger, Neighbouring, Partition, PureDP, Release
 from dpaudit.errors import DpauditError, InvalidParameter, LedgerTampered, LedgerTruncated, RecordAfterFooter
+from dpaudit.ledger.blocks import in_blocks, read_block
 from dpaudit.ledger.columnar import PlainRelease, plain_release
+from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Header, encode
 from dpaudit.ledger.lines import read_plain
@@ -102,9 +108,28 @@ def outcome(path: Path) -> Any:
     return ledger.header, ledger.releases, ledger.complete, ledger.hashed, ledger.hash
 
 
+def outcome_in_blocks(path: Path) -> Any:
+    """The same of a file whose lines are read together, however few there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dpaudit.ledger.blocks, "FEWEST_LINES", 1)
+        try:
+            with LedgerStream(path) as stream:
+                releases = [one for block in stream.blocks() for one in each(block)]
+        except DpauditError as error:
+            return type(error), str(error)
+    assert stream.number == len(releases)
+    return stream.header, tuple(releases), stream.complete, stream.hashed, stream.hash
+
+
+def each(block: Release | PlainRelease | PlainReleases) -> list[Release]:
+    several = block if isinstance(block, PlainReleases) else [block]
+    return [one if isinstance(one, Release) else one.release() for one in several]
+
+
 def both_agree(path: Path) -> Any:
-    """Read a file with and without the quick way."""
+    """Read a file with and without the quick way, and in blocks."""
     quick = outcome(path)
+    assert outcome_in_blocks(path) == quick
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dpaudit.ledger.file, "read_plain", lambda line, previous: None)
         assert outcome(path) == quick
@@ -203,6 +228,62 @@ def test_the_documented_mechanisms_take_the_quick_way(tmp_path: Path) -> None:
         lines = list(stream)
     assert all(isinstance(line, PlainRelease) for line in lines)
     assert (stream.number, stream.complete, stream.hash) == (10, True, ledger.hash)
+    header, *written, _ = ledger.lines()
+    found, digest = read_block(written, header[-67:-3].decode()) or ([], "")
+    assert (list(found), digest) == (lines, written[-1][-67:-3].decode())
+
+
+@pytest.mark.parametrize("fault", ["_chained", "_on_grids", "_numbers"])
+def test_a_check_that_blocks_lack_is_seen(path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line whose hash is wrong, whose grid is not its noise's, or whose number is not canonical."""
+    noise = Gaussian(sigma=2.5, sensitivity=L2(1.0))
+    lines = bodies([Release(label="x", mechanism=noise, grid=noise.grid)] * 3)
+    if fault == "_on_grids":
+        lines[2] = lines[2].replace(b'"grid":%d' % noise.grid, b'"grid":-3')
+    if fault == "_numbers":
+        lines[2] = lines[2].replace(b"2.5", b"2.50")
+    content = chained(lines)
+    path.write_bytes(content.replace(b"2.5", b"3.5", 1) if fault == "_chained" else content)
+    assert isinstance(both_agree(path)[0], type)
+    innocent = {
+        "_chained": lambda *_: True,
+        "_on_grids": lambda *_: True,
+        "_numbers": lambda column: np.array(list(map(float, column))),
+    }
+    monkeypatch.setattr(dpaudit.ledger.blocks, fault, innocent[fault])
+    with pytest.raises(AssertionError):
+        both_agree(path)
+
+
+def test_few_long_lines_wait_at_a_time() -> None:
+    made = []
+
+    def lines() -> Iterator[tuple[int, bytes]]:
+        for i in range(40):
+            made.append(i)
+            yield i, b"x" * (1 << 21)
+
+    for read, block in enumerate(in_blocks(lines(), lambda block: tuple(map(len, block)))):
+        assert len(made) <= 4 * (read + 1)
+        assert len(block) == 4
+
+
+@given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 5))
+def test_every_line_is_in_one_block_in_its_order(number: int, odd: set[int], fewest: int) -> None:
+    lines = [(i, b"odd" if i in odd else b"even") for i in range(number)]
+
+    def taken(block: list[bytes]) -> tuple[bytes, ...] | None:
+        return None if b"odd" in block else tuple(block)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dpaudit.ledger.blocks, "FEWEST_LINES", fewest)
+        patch.setattr(dpaudit.ledger.blocks, "MOST_LINES", 16)
+        found = list(in_blocks(iter(lines), taken))
+    texts = [block if isinstance(block, tuple) else [text for _, text in block] for block in found]
+    assert list(itertools.chain(*texts)) == [text for _, text in lines]
+    left = [line for block in found if isinstance(block, list) for line in block]
+    assert {i for i, text in left if text == b"odd"} == {i for i in odd if i < number}
+    assert all(len(block) <= 16 for block in found)
 
 
 @given(st.floats(0.0, 1.7e308))

@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from dpaudit import Header, Ledger, Neighbouring, Release
+from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
@@ -54,6 +55,10 @@ RECORDS: list[dict[str, Any]] = [
             {"kind": "negative-binomial", "eta": 0.0, "gamma": 0.1},
             {"kind": "poisson", "mean": 10.0},
         )
+    ),
+    *(
+        {"kind": "key-selection", "method": method, "epsilon": 1.0, "delta": 1e-6, "changes": 2}
+        for method in ("optimal", "laplace", "gaussian")
     ),
     *(
         {"kind": "shuffled", "local": local, "users": 1000}
@@ -158,6 +163,19 @@ def release(record: dict[str, Any]) -> Release:
 def changed(kind: str, **fields: Any) -> dict[str, Any]:
     record = next(record for record in RECORDS if record["kind"] == kind)
     return {**record, **fields}
+
+
+@pytest.mark.parametrize("kind", ["pure-dp", "approx-dp", "zcdp"])
+def test_a_guarantee_may_state_its_sensitivity(kind: str) -> None:
+    figures = {"pure-dp": {"epsilon": 1.0}, "approx-dp": {"epsilon": 1.0, "delta": 0.1}, "zcdp": {"rho": 1.0}}
+    record = {"kind": kind, **figures[kind], "justification": WHY, "sensitivity": sensitivity("l1")}
+    mechanism = KINDS[kind](**record)
+    assert mechanism.to_json() == record
+    grouped = mechanism.for_group(2, lambda figure, factor: figure * factor)
+    assert grouped is not None
+    assert grouped[0].declared_sensitivity == Sensitivity(value=3.0, norm="l1", basis="clipped")
+    with pytest.raises(NormMismatch, match="function space"):
+        KINDS[kind](**{**record, "sensitivity": sensitivity("rkhs")})
 
 
 def test_every_kind_of_the_union_has_a_record() -> None:

@@ -69,6 +69,14 @@ def test_the_largest_products_of_one_block_are_exact() -> None:
     assert gram(OnGrid(rows, 0)).integers.tolist() == gram_by_hand(rows)
 
 
+def test_more_rows_than_one_product_of_doubles_can_add() -> None:
+    rows = np.full((2**13 + 1, 2), LARGEST - 1)
+    rows[::3, 1] *= -1
+    assert gram(OnGrid(rows, 0)).integers.tolist() == gram_by_hand(rows)
+    many = np.full((2**21 + 5, 1), LARGEST - 1)
+    assert gram(OnGrid(many, 0)).integers.tolist() == [[len(many) * (LARGEST - 1) ** 2]]
+
+
 def test_sums_past_int64_of_many_rows() -> None:
     """More rows than int64 can add, of a column and of numbers."""
     n = 2**22 + 3

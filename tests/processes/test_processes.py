@@ -190,6 +190,11 @@ def releases_in_a_fork(data: Any, curator: Curator) -> Any:
     return sums(data, curator), status
 
 
+def closes_all(data: Any, curator: Curator) -> Any:
+    os.closerange(3, 1024)
+    return sums(data, curator)
+
+
 def returns_twice(data: Any, curator: Curator) -> Any:
     """A fork that goes on as if it were the run itself."""
     os.fork()
@@ -208,6 +213,7 @@ LIMITS = Limits(timeout=1, memory=3 * 2**30)
         (fills, TargetRaised, "MemoryError"),
         (quits, TargetRaised, "SystemExit"),
         (releases_in_a_thread, ScheduleBroken, "in another thread"),
+        (closes_all, TargetDied, "closed the channel"),
     ],
 )
 def test_a_target_that_does_not_return_is_never_certified(
@@ -385,7 +391,7 @@ def test_hosts_end_in_any_order_and_while_they_start() -> None:
     def garbles() -> Any:
         import json
 
-        json.dumps = lambda *_, **__: "{}"  # type: ignore[assignment]
+        json.JSONEncoder.encode = lambda *_, **__: "{}"  # type: ignore[method-assign]
         return Served(sums, {}, {})
 
     with pytest.raises(TargetDied):
@@ -408,3 +414,44 @@ def test_an_interrupt_while_a_target_is_imported_ends_both() -> None:
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.stdout == "interrupted\n"
+
+
+HELPED = """
+import multiprocessing, os, signal
+import numpy as np
+from dpaudit import L1, Claim, Laplace, Pair, PureDP
+
+MANAGER = multiprocessing.Manager()
+with open("helpers", "w") as file:
+    file.write(str(MANAGER._process.pid))
+
+def forgets(data, curator):
+    if os.fork() == 0:
+        with open("helpers", "a") as file:
+            file.write(f" {os.getpid()}")
+        signal.pause()
+    return curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="count")
+
+forgets.claim = Claim(PureDP(epsilon=1.0), unit="row", neighbouring="replace-one")
+
+def pair():
+    return Pair(np.zeros(2), np.array([0.0, 1.0]))
+"""
+
+
+def test_what_a_target_starts_and_forgets_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpaudit.app.options.processes import open_target
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HELPED)
+    with open_target("mine.py:forgets", pair="mine.py:pair", parameters={}) as opened:
+        dpaudit.run(opened.algorithm, opened.data, claim=opened.claim)
+        pids = [int(pid) for pid in (tmp_path / "helpers").read_text().split()]
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert len(pids) == 3  # the manager, and a fork of worker and of twin
+    ends = time.monotonic() + 100
+    while (left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]) and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not left

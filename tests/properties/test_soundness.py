@@ -108,8 +108,11 @@ def reversed_pair(atoms: Atoms) -> Atoms:
 
 
 def loss(p: mp.mpf, q: mp.mpf) -> float:
-    """The logarithm of the ratio, by which atoms are grouped: any grouping is a post-processing."""
-    return float(mp.log(p / q)) if p > 0 and q > 0 else 0.0
+    """The logarithm of the ratio as a double: atoms are grouped by it, and any grouping post-processes."""
+    if not (p > 0 and q > 0):
+        return 0.0
+    (one, one_exponent), (other, other_exponent) = p.man_exp, q.man_exp
+    return math.log(one / other) + (one_exponent - other_exponent) * math.log(2.0)
 
 
 def composed(releases: list[tuple[Atoms, int]]) -> Atoms:

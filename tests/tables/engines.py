@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dpaudit import ZCDP, Claim, Curator, PureDP, run
+from dpaudit import ZCDP, ApproxDP, Claim, Curator, PureDP, run
 from dpaudit.curator.noise import NoNoise
 
 
@@ -48,6 +48,8 @@ def answers(frame: Any, *, rows: int | None = 5, groups: int | None = 2, key: st
         both = bounded.group_by(["ward", "day"], keys={"ward": ["ICU", "ER"], "day": [1, -(2**63), 7]})
         cost = ZCDP(rho=0.1)
         found: dict[str, Any] = {"people": wards.count_distinct_units(cost=cost)}
+        selected = {"cost": ApproxDP(epsilon=1.0, delta=0.1)}
+        found["keys"] = bounded.select_keys(["urgent", "ward", "day"], **selected)
         if rows is not None:
             found |= {
                 "rows": wards.count(cost=cost),

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpaudit import GDP, RDP, ZCDP, Claim, Curator, PureDP, run
+from dpaudit import GDP, RDP, ZCDP, ApproxDP, Claim, Curator, PureDP, run
 from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
 from dpaudit.tables.table import Table
 
@@ -79,6 +79,9 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("no keys(.|\n)*select_keys", bounded(lambda t: t.group_by("ward", keys=[]))),
     ("no keys", bounded(lambda t: t.group_by("ward", keys="ICU"))),
     ("no keys", bounded(lambda t: t.group_by("ward", keys=None))),
+    ("no column 'wrad'", bounded(lambda t: t.select_keys("wrad", cost=ApproxDP(epsilon=1.0, delta=0.1)))),
+    ("no bound on the groups", lambda t: t.select_keys("ward", cost=ApproxDP(epsilon=1.0, delta=0.1))),
+    ("is not ApproxDP", bounded(lambda t: t.select_keys("ward", cost=COST))),
     ("keys of type int, str", bounded(lambda t: t.group_by("ward", keys=["ICU", 1]))),
     ("leave None out", bounded(lambda t: t.group_by("ward", keys=["ICU", None]))),
     ("keys of type bool", bounded(lambda t: t.group_by("age", keys=[True]))),

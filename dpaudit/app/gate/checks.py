@@ -107,11 +107,12 @@ class _Judge:
     def _target(self, name: str, settings: Target) -> Checked:
         with open_target(
             settings.target,
-            data_file=None if settings.data is None else Path(settings.data),
+            data_file=settings.data,
             parameters=settings.parameters,
             pair=settings.pair,
             processes=self.where,
             tell=functools.partial(self._lines, settings.target),
+            claimed=functools.partial(self._claim, "targets", name, settings),
         ) as chosen:
             return self._opened(name, settings, chosen)
 

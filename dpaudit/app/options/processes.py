@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +13,7 @@ from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.app.options import targets
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.option import option
+from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -100,37 +100,44 @@ def process_options(verb: _Verb) -> _Verb:
 def open_target(
     reference: str,
     *,
-    data_file: Path | None = None,
+    data_file: str | None = None,
     parameters: Mapping[str, Any],
     pair: str | None = None,
     plain: bool = False,
+    library: str | None = None,
     needs_data: bool = True,
     processes: Processes = DEFAULT,
     tell: Callable[[Any], Mapping[str, Any]] = lambda _: {},
     keep: Callable[[], Mapping[str, Any]] = dict,
+    claimed: Callable[[Claim | None], Claim | None] = lambda own: own,
 ) -> Iterator[Opened]:
     """A target and its pairs, for as long as the context lasts.
 
-    `keep` gives the author's other functions by name. A built-in algorithm is no foreign code: it is opened
-    here. Raises as `targets.load_target`, `load_pair` and, with `needs_data`, `data_for`; and `TargetDied`
-    where a process of its own ends while it is opened.
+    `keep` gives the author's other functions by name, `claimed` the claim that is judged, from the target's
+    own: a table that has its unit as a column brings its own pairs. A built-in algorithm is no foreign code:
+    it is opened here. Raises as `targets.load_target`, `load_pair` and, with `needs_data`, `data_for`; and
+    `TargetDied` where a process of its own ends while it is opened.
     """
 
-    def make() -> tuple[targets.Target, Any, Sequence[Pair]]:
-        chosen = targets.load_target(reference, data_file=data_file, parameters=parameters, plain=plain)
+    def make() -> tuple[targets.Target, Any, Sequence[Pair], Any]:
+        about: dict[str, Any] = {"parameters": parameters, "plain": plain, "library": library}
+        chosen = targets.load_target(reference, data_file=data_file, claimed=claimed, **about)
         given = None if pair is None else targets.load_pair(pair)
         data = targets.data_for(chosen, given) if needs_data else chosen.data
-        return chosen, data, targets.pairs_of(chosen, given)
+        pairs, empty = targets.pairs_of(chosen, given), None
+        if not pairs and not hasattr(chosen.algorithm, "worst_pairs"):
+            pairs, empty = frame_pairs(data, claimed(chosen.claim)) or ((), None)
+        return chosen, data, pairs, empty
 
     def prepare() -> Served:
-        chosen, data, pairs = make()
-        found = served(chosen.algorithm, data, pairs, own_pairs=pair is None, kept=keep())
+        chosen, data, pairs, empty = make()
+        found = served(chosen.algorithm, data, pairs, own_pairs=pair is None, kept=keep(), empty=empty)
         more = {"plain": isinstance(chosen.algorithm, Plain), "told": dict(tell(chosen.algorithm))}
         return replace(found, about={**found.about, **more})
 
     here = in_process_by_default() if processes.in_process is None else processes.in_process
     if here or (reference in CATALOGUE and pair is None):
-        chosen, data, pairs = make()
+        chosen, data, pairs, _ = make()
         is_plain = isinstance(chosen.algorithm, Plain)
         about: Any = {"told": tell(chosen.algorithm), "own_pairs": pair is None, "kept": keep()}
         yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, **about)

@@ -2,27 +2,23 @@
 
 import contextlib
 import copy
-import csv
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.app.options.data_files import read_data, require_file
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.app.options.option import option
-from dpaudit.app.text.output import counted
+from dpaudit.auditors.libraries.routed import Routed
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.errors import DataError, UsageError
+from dpaudit.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -36,23 +32,33 @@ class Target:
 
 
 def load_target(
-    reference: str, *, data_file: Path | None, parameters: Mapping[str, Any], plain: bool = False
+    reference: str,
+    *,
+    data_file: str | None,
+    parameters: Mapping[str, Any],
+    plain: bool = False,
+    library: str | None = None,
+    claimed: Callable[[Claim | None], Claim | None] = lambda own: own,
 ) -> Target:
     """A built-in algorithm with its data, or one of the user's own.
 
-    With `plain` it is called as ``(data, generator)`` and draws its own noise; a `Plain` and an OpenDP
-    measurement are detected. Raises `UsageError`, and `DataError` where the data file cannot be used.
+    `claimed` gives the claim that is judged, from its own: a table has its unit as a column. With `plain` it
+    is called as ``(data, generator)`` and draws its own noise; a `Plain` and an OpenDP
+    measurement are detected. With a `library` it is called with the data alone, as `Routed`.
+
+    Raises `UsageError`, and `DataError` where the data file cannot be used.
     """
     if reference in CATALOGUE:
-        if plain:
-            why = "built-in algorithms release through a curator"
-            raise UsageError(f"--plain for {reference}", where="--plain", why=why, remedy="leave it out")
+        for word, given in (("--plain", plain), ("--library", library is not None)):
+            if given:
+                why = "built-in algorithms release through a curator"
+                raise UsageError(f"{word} for {reference}", where=word, why=why, remedy="leave it out")
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
                 algorithm, data = builtin.example(**parameters)
             else:
-                algorithm, data = builtin.fit(data_file, **parameters)
+                algorithm, data = builtin.fit(require_file(data_file), **parameters)
         return Target(reference, algorithm, data, algorithm.claim)
     if ":" not in reference:
         near = difflib.get_close_matches(reference, CATALOGUE, n=1)
@@ -73,6 +79,12 @@ def load_target(
         why = "an algorithm is called with data and a curator"
         remedy = "name a function or an instance that is callable as (data, curator)"
         raise UsageError(f"{reference} is {what}, not an algorithm", where="TARGET", why=why, remedy=remedy)
+    if library is not None:
+        if isinstance(algorithm, Plain) or plain:
+            why = "a target draws its noise by itself, or a curator draws it in the library's place"
+            remedy = "leave out one of them"
+            raise UsageError("--library of a plain target", where="--library", why=why, remedy=remedy)
+        algorithm = Routed(algorithm, library)
     if plain and not isinstance(algorithm, Plain):
         algorithm = Plain(algorithm, claim=getattr(algorithm, "claim", None))
     with foreign_code(reference, "asking for its claim"):
@@ -81,7 +93,11 @@ def load_target(
         what = f"{reference} carries a claim of type {type(claim).__name__}"
         remedy = "set it to dpaudit.Claim(...)"
         raise UsageError(what, where=f"{reference}.claim", why="only a Claim can be judged", remedy=remedy)
-    return Target(reference, algorithm, None if data_file is None else read_array(data_file), claim)
+    data = None
+    if data_file is not None:
+        judged = claimed(claim)
+        data = read_data(data_file, None if judged is None else judged.unit)
+    return Target(reference, algorithm, data, claim)
 
 
 def _could_be_called(value: object) -> bool:
@@ -182,61 +198,3 @@ pair_option = option(
     "Returns (data, neighbour); default: the algorithm's own worst pairs.",
     metavar="MODULE:CALLABLE",
 )
-
-
-def read_array(path: Path) -> NDArray[Any]:
-    """Read ``.npy`` as it is, or ``.csv`` as a float64 matrix [rows, columns].
-
-    A first line without any number holds the columns' names, and is left out.
-    Raises `UsageError` for another suffix, `DataError` for what are not numbers, not finite ones, or lines of
-    different lengths.
-    """
-    suffix, where = path.suffix.lower(), f"--data {path}"
-    if suffix not in {".npy", ".csv"}:
-        why, remedy = "the suffix says how to read it", "give .npy or .csv, or let --pair return the data"
-        raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
-    try:
-        array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
-    except DataError:
-        raise
-    except (OSError, ValueError, EOFError, csv.Error, SyntaxError, TokenError) as error:
-        raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
-    if array.dtype.kind not in "biuf" or not array.size:
-        what = f"an array of shape {array.shape} and type {array.dtype}" if array.size else "holds no record"
-        why = "there are no numbers to run on"
-        raise DataError(what, where=where, why=why, remedy="give at least one record, in numbers")
-    if not np.isfinite(array).all():
-        why = "they pass through noise unchanged and so reveal the data"
-        raise DataError("holds NaN or infinity", where=where, why=why, remedy="clip or fill them before")
-    return array
-
-
-def _read_csv(path: Path) -> NDArray[np.float64]:
-    rows: list[list[float]] = []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file)
-        for cells in reader:
-            place = f"--data {path}:{reader.line_num}"
-            present = [number for cell in cells for number in _number(cell)]
-            if reader.line_num == 1 and cells and not present:
-                continue  # the columns' names: a line with any number in it is a record
-            if not cells and not file.read().strip():
-                break  # an empty line at the end
-            if not cells or len(present) < len(cells):
-                what = "an empty line" if not cells else "a cell that is empty or not a number"
-                why = "a missing number cannot be assigned to a record"
-                remedy = "give a number in every cell; a first line of column names must not hold numbers"
-                raise DataError(what, where=place, why=why, remedy=remedy)
-            if rows and len(present) != len(rows[0]):
-                what = f"{counted(len(present), 'cell', 'cells')}, where the first record has {len(rows[0])}"
-                why = "every record has one number in every column"
-                raise DataError(what, where=place, why=why, remedy="complete the line")
-            rows.append(present)
-    return np.array(rows, dtype=np.float64)
-
-
-def _number(cell: str) -> list[float]:
-    try:
-        return [float(cell)]
-    except ValueError:
-        return []

@@ -100,6 +100,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.FIXED_QUERIES: (
         "that no query depends on an earlier output, as the caller stated; none did in any recording"
     ),
+    Code.ROUTED_NOISE: (
+        "the samplers of {text}: dpaudit drew the noise that its mechanisms state, and took all other "
+        "randomness of the library to be public"
+    ),
     Code.NO_EXTREME_OUTPUTS: "branches that the noise takes too rarely for any recording to show",
     Code.ACCOUNTANTS_DISAGREE: (
         "which of two accountants is right: the second opinion, by {accountant}, contradicts what is proved"

@@ -22,6 +22,8 @@ class NoJSON(TypeError):
 def output_text(output: Any) -> str | NoJSON:
     """An output as one line: arrays as lists, dataclasses and named tuples as objects, None as null.
 
+    A dictionary whose keys are not all text is a list of pairs.
+
     Numbers that JSON lacks are the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Where the output
     holds something else, such as a function, the error that says so is returned.
     """
@@ -59,6 +61,8 @@ def _plain(value: Any, place: str) -> Any:
         return _object(dict(zip(value._fields, value, strict=True)), place)
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return _object(value, place)
+    if isinstance(value, Mapping) and all(isinstance(name, str | int | tuple) for name in value):
+        return [[_plain(name, place), _plain(item, f"{place}[{name!r}]")] for name, item in value.items()]
     if isinstance(value, list | tuple):
         return [_plain(item, f"{place}[{index}]") for index, item in enumerate(value)]
     return _refused(value, place)

@@ -19,6 +19,7 @@ from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.target_text import target_errors_option
+from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES
 from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.curator.running import name_of
@@ -38,6 +39,8 @@ Examples:
   dpaudit audit mine.py:algorithm --pair mine.py:neighbours --epsilon 1 \\
       --method sequential --trials 100000 --workers 2 --resume audit.sqlite
   dpaudit audit mine.py:mechanism --plain --pair mine.py:pair --epsilon 1
+  dpaudit audit theirs.py:fit --library diffprivlib --pair theirs.py:pair \\
+      --epsilon 1
 
 Where --epsilon is left out, --delta says where the bound on epsilon is stated.
 Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove one.
@@ -56,6 +59,12 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     bool,
     "TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
     "an OpenDP measurement are detected automatically.",
+)
+@option(
+    "--library",
+    [*LIBRARIES, *COMPILED],
+    "TARGET is written for this library and called with the data alone: (data) -> output. The library's "
+    "noise is drawn by the curator, so that replay sees every query.",
 )
 @targets.parameter_option
 @claim_options
@@ -81,6 +90,7 @@ def audit(
     method: str | None,
     pair_reference: str | None,
     plain: bool,
+    library: str | None,
     parameters: dict[str, Any],
     stated: StatedClaim,
     users: int | None,
@@ -108,13 +118,13 @@ def audit(
     _require_no_pair(method, pair_reference)
     if method is not None:
         settings.require_used(method)
-    here = (
-        where if settings.dask is None else replace(where, in_process=True)
-    )  # what a cluster runs, it is sent
+    # What a cluster runs, it is sent.
+    here = where if settings.dask is None else replace(where, in_process=True)
     about: dict[str, Any] = {
         "parameters": parameters,
         "pair": pair_reference,
         "plain": plain,
+        "library": library,
         "processes": here,
     }
     keep = functools.partial(settings.functions, method)

@@ -54,10 +54,11 @@ each release, 1 if not.
 )
 @option(
     "--data data_file",
-    click.Path(exists=True, dir_okay=False, path_type=Path),
-    "Your own data: the format of a built-in algorithm, else .npy or .csv; left out, built-in data, or the "
+    str,
+    "Your own data: the format of a built-in algorithm, else .npy, .csv, .parquet or a folder of them, "
+    "duckdb:FILE?QUERY, or MODULE.py:FUNCTION, which returns a data frame; left out, built-in data, or the "
     "first data set of --pair.",
-    metavar="FILE",
+    metavar="DATA",
 )
 @targets.parameter_option
 @claim_options.claim_options
@@ -91,7 +92,7 @@ def certify(
     *,
     target: str,
     folder: Path | None,
-    data_file: Path | None,
+    data_file: str | None,
     parameters: dict[str, Any],
     stated: claim_options.StatedClaim,
     users: int | None,
@@ -111,7 +112,12 @@ def certify(
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
     opened = processes.open_target(
-        target, data_file=data_file, parameters=parameters, pair=pair_reference, processes=where
+        target,
+        data_file=data_file,
+        parameters=parameters,
+        pair=pair_reference,
+        processes=where,
+        claimed=stated.claim,
     )
     chosen = ctx.with_resource(opened)
     claim = stated.claim(chosen.claim)

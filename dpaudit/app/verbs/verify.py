@@ -16,6 +16,7 @@ from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.streams import note
 from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
 from dpaudit.certificate.verdicts import Accounting
+from dpaudit.errors import UsageError
 from dpaudit.pipeline.accounting import Rigour, Verified
 from dpaudit.pipeline.accounting import verify as verify_ledger
 
@@ -28,6 +29,7 @@ MOST_ROWS_OF_JSON = 10_000
 Examples:
   dpaudit verify out/ledger.jsonl
   dpaudit verify a.jsonl b.jsonl --epsilon 1 --delta 1e-6 --output-format json
+  dpaudit verify users/ --epsilon 1 --delta 1e-6
 
 Exits 1 if the total or any release's own claim is not proved.
 """
@@ -36,6 +38,7 @@ Exits 1 if the total or any release's own claim is not proved.
 @claim_options
 @rigour_option
 @option("--allow-unhashed", bool, "Account for files written by hand; never certifiable.")
+@option("--dask", str, "Verify a folder on a cluster: tcp://HOST:8786 or local.", metavar="ADDRESS")
 @option("--exit-zero", bool, "Exit 0 whatever the verdict; never hides 2 or 3.")
 @option("--strict", bool, "Exit 4 for a ledger that can never be certified.")
 @output_format_option
@@ -47,13 +50,24 @@ def verify(
     stated: StatedClaim,
     rigour: Rigour,
     allow_unhashed: bool,
+    dask: str | None,
     exit_zero: bool,
     strict: bool,
     output_format: str,
 ) -> None:
-    """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
+    """Bound each LEDGER's releases and judge the claim given, else the ledger's own.
+
+    Of a folder all ledgers are verified, those of its folders too, and one answer sums them up.
+    """
     stated.guarantee()  # a contradiction among the options is no ledger's fault
-    how: Any = {"rigour": rigour, "allow_unhashed": allow_unhashed, "most_rows": MOST_ROWS_OF_JSON}
+    how: Any = {"rigour": rigour, "allow_unhashed": allow_unhashed}
+    if dask is not None or any(path.is_dir() for path in ledgers):
+        _require_a_folder(ledgers)
+        from dpaudit.app.verbs.folder import verify_in
+
+        shown: Any = {"exit_zero": exit_zero, "strict": strict, "output_format": output_format}
+        ctx.exit(verify_in(ledgers[0], stated, dask, how, **shown))
+    how["most_rows"] = MOST_ROWS_OF_JSON
     judged = []
     for path in ledgers:
         with progress_on(path) as progress, about_file(path):
@@ -74,6 +88,13 @@ def verify(
             note(f"{path}: no bound on pure epsilon-DP is known; add --delta to claim (epsilon, delta)-DP")
     if not exit_zero:
         ctx.exit(_status(judged, strict=strict))
+
+
+def _require_a_folder(ledgers: tuple[Path, ...]) -> None:
+    if len(ledgers) > 1 or not ledgers[0].is_dir():
+        what = "a folder among other ledgers" if len(ledgers) > 1 else "--dask without a folder"
+        why = "a folder's ledgers are summed up, and a cluster shares out a folder's ledgers"
+        raise UsageError(what, where=" ".join(map(str, ledgers)), why=why, remedy="name one folder alone")
 
 
 def _nothing(accounting: Accounting) -> bool:

@@ -3,18 +3,18 @@
 u has a vector of norm at most 1 at each step at which the unit takes part and 0 elsewhere. A schema allows at
 most k steps, any two at least b apart. With X = C'C and such a pattern S of steps, |C u|^2 is the sum over i,
 j in S of X_ij <u_i, u_j>, at most that of |X_ij|, which is attained where these X_ij are not negative
-(Choquette-Choo, McMahan, Rush and Thakurta 2023, "Multi-epoch matrix factorization", section 3). Hence
+(Choquette-Choo, McMahan, Rush and Thakurta 2023, "Multi-epoch matrix factorization"). Hence
 
 - one participation: the largest norm of a column, exactly;
 - at most b bands: columns b apart have no row in common, and |C u|^2 adds up over them: the largest sum of
   squared norms over all patterns, exactly (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix
-  Factorization", section 4);
+  Factorization", Algorithm 3);
 - Toeplitz, c_0 >= c_1 >= ... >= 0: the earliest pattern 1, 1 + b, ... is the worst, exactly (Kalinin and
   Lampert 2024, "Banded square root matrix factorization", Theorem 2); other coefficients are raised to the
   largest |c_j| from j on, which bounds them from above entry by entry;
 - few patterns: all of them, exactly where no X_ij of two steps that a unit can share is negative;
 - else an upper bound: with u_i the largest sum of |X_ij| over the patterns with i in them, relaxed to k - 1
-  further steps b apart, the largest sum of u_i over all patterns (the Banded paper's upper bound for matrices
+  further steps b apart, the largest sum of u_i over all patterns (Algorithm 4 of the same paper, for matrices
   without bands, with fewer pairs in it).
 
 Everything is computed in doubles and raised by what rounding may have taken.

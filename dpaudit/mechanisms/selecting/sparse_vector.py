@@ -180,6 +180,7 @@ class GaussianSparseVector(AboveThreshold):
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
+    noise_field = "sigma"
     law = "normal"
 
     kind: Literal["gaussian-sparse-vector"] = "gaussian-sparse-vector"

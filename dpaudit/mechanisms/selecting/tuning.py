@@ -9,11 +9,17 @@ from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.base import Array, BaseMechanism, Times
 from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.correlated.amplified import SampledMatrix
+from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from dpaudit.mechanisms.matrices import SymmetricGaussian
+from dpaudit.mechanisms.mixtures import RandomAllocation, SampledRecords
 from dpaudit.mechanisms.opaque import OpaquePureDP, OpaqueZCDP
 from dpaudit.mechanisms.sampled import PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selecting.sparse_vector import GaussianSparseVector, SparseVector
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.mechanisms.streams import TreeAggregation
 from dpaudit.models import Count, Fraction, Model, Number, Positive, finite
 from dpaudit.noise.randomness import Randomness
 
@@ -23,12 +29,20 @@ Inner = Annotated[
     | Laplace
     | DiscreteGaussian
     | DiscreteLaplace
+    | SymmetricGaussian
+    | TreeAggregation
+    | MatrixMechanism
     | RandomizedResponse
     | Exponential
     | ReportNoisyMax
+    | SparseVector
+    | GaussianSparseVector
     | PoissonSampled
     | FixedSizeSampled
     | TruncatedPoissonSampled
+    | SampledMatrix
+    | SampledRecords
+    | RandomAllocation
     | OpaquePureDP
     | OpaqueZCDP,
     Field(discriminator="kind"),

@@ -9,6 +9,7 @@ import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
@@ -24,10 +25,14 @@ from dpaudit.mechanisms import (
     AnyMechanism,
     DiscreteGaussian,
     Exponential,
+    GaussianSparseVector,
+    MixtureOfGaussians,
     OpaqueApproxDP,
     OpaquePureDP,
     PoissonSampled,
+    RandomAllocation,
     RandomizedResponse,
+    SampledRecords,
     TreeAggregation,
 )
 from tests.sweeps import sweep
@@ -346,3 +351,94 @@ def test_where_no_second_accountant_can_tell_there_is_no_answer(monkeypatch: pyt
 def test_so_rare_a_sample_is_confirmed() -> None:
     prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
     assert calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6).opinion.method == "interval"
+
+
+def comparisons_epsilon(sigma: mpmath.mpf, answers: int, steps: int, delta: float) -> mpmath.mpf:
+    """Zhu and Wang 2020 for sensitivity 1, converted by Canonne, Kamath and Steinke 2020, the best order."""
+    outcomes = sum(math.comb(steps, k) for k in range(answers + 1))
+    squares = (2 * mpmath.sqrt(answers) + 4 * answers) / sigma**2
+
+    def epsilon(alpha: mpmath.mpf) -> mpmath.mpf:
+        divergence = alpha / 2 * squares + mpmath.log(outcomes) / (alpha - 1)
+        moved = mpmath.log(1 / mpmath.mpf(delta)) - mpmath.log(alpha)
+        return divergence + moved / (alpha - 1) + mpmath.log(1 - 1 / alpha)
+
+    return min(epsilon(1 + mpmath.mpf(2) ** (mpmath.mpf(k) / 64)) for k in range(64 * 14))
+
+
+@pytest.mark.parametrize(
+    ("answers", "steps", "epsilon", "delta"), [(2, 100, 1.0, 1e-6), (5, 1000, 3.0, 1e-9)]
+)
+def test_comparisons_by_their_divergences(answers: int, steps: int, epsilon: float, delta: float) -> None:
+    """And less noise than if all noisy values came out, which is what their pair says."""
+    prototype = GaussianSparseVector(sigma=1.0, sensitivity=L2(1.0), answers=answers, steps=steps)
+    found = calibrate(prototype, ApproxDP(epsilon=epsilon, delta=delta))
+    assert found.bound.method == "rdp"
+    assert found.opinion.agrees
+    with mpmath.workdps(30):
+        assert comparisons_epsilon(mpmath.mpf(found.value), answers, steps, delta) <= epsilon * (1 + 1e-4)
+        assert comparisons_epsilon(mpmath.mpf(found.value) * (1 - 1e-3), answers, steps, delta) > epsilon
+    released = calibrate(GAUSSIAN, ApproxDP(epsilon=epsilon, delta=delta), count=steps)
+    assert found.value < released.value
+
+
+def test_few_comparisons_as_if_all_came_out_and_other_targets_too() -> None:
+    prototype = GaussianSparseVector(sigma=1.0, sensitivity=L2(1.0), answers=1, steps=1)
+    one = ApproxDP(epsilon=1.0, delta=1e-6)
+    assert calibrate(prototype, one).value == pytest.approx(calibrate(GAUSSIAN, one).value, rel=1e-9)
+    assert calibrate(prototype, ZCDP(rho=0.125)).value == pytest.approx(2.0)
+    with pytest.raises(CannotBound):
+        calibrate(prototype, PureDP(epsilon=1.0))
+
+
+def test_a_wrong_second_opinion_on_comparisons_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a number of outcomes that is far too small the first accountant is contradicted."""
+    monkeypatch.setattr("dpaudit.accountants.pairs.comparisons.log_outcomes", lambda answers, steps: 0.0)
+    prototype = GaussianSparseVector(sigma=1.0, sensitivity=L2(1.0), answers=2, steps=100)
+    with pytest.raises(CannotBound, match="one of the two accountants is wrong"):
+        calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6))
+
+
+def mixture_delta(shifts: list[float], weights: list[float], epsilon: float) -> float:
+    """The larger delta of both orders, by a fine grid on the line."""
+    x = np.linspace(-30.0, 40.0, 700_001)
+    width = x[1] - x[0]
+    alone = np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
+    mixed = sum(p * np.exp(-0.5 * (x - c) ** 2) for c, p in zip(shifts, weights, strict=True))
+    mixed = mixed / math.sqrt(2.0 * math.pi)
+    sides = ((mixed, alone), (alone, mixed))
+    return max(width * float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) for p, q in sides)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("records", [1, 3])
+def test_records_and_mixtures_against_the_line(records: int) -> None:
+    rate, target = 0.05, ApproxDP(epsilon=1.0, delta=1e-6)
+    weights = [math.comb(records, j) * rate**j * (1 - rate) ** (records - j) for j in range(records + 1)]
+    for prototype in (
+        SampledRecords(rate=rate, records=records, mechanism=GAUSSIAN),
+        MixtureOfGaussians(
+            sigma=3.0, sensitivities=tuple(map(float, range(records + 1))), probabilities=weights
+        ),
+    ):
+        found = calibrate(prototype, target)
+        truth = mixture_delta([j / found.value for j in range(records + 1)], weights, target.epsilon)
+        assert 0.98 * target.delta < truth <= target.delta
+        assert found.opinion.method == METHOD
+
+
+@pytest.mark.nightly
+def test_two_steps_of_random_allocation_against_the_plane() -> None:
+    target = ApproxDP(epsilon=1.0, delta=1e-4)
+    found = calibrate(RandomAllocation(steps=2, mechanism=GAUSSIAN), target)
+    mu, x = 1.0 / found.value, np.linspace(-12.0, 12.0, 3001)
+    density = np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi) * (x[1] - x[0])
+    ratio = np.exp(mu * x - 0.5 * mu**2)
+    ratio = 0.5 * (ratio[:, None] + ratio[None, :])
+    both = density[:, None] * density[None, :]
+    grown = math.exp(target.epsilon)
+    sides = (
+        float((both * np.maximum(ratio - grown, 0)).sum()),
+        float((both * np.maximum(1 - grown * ratio, 0)).sum()),
+    )
+    assert 0.98 * target.delta < max(sides) <= target.delta * (1 + 1e-6)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -17,6 +18,8 @@ from dpaudit.accountants.closed_forms.conversions import (
     pure_to_gdp,
     pure_to_zcdp,
     rdp_epsilon,
+    response_delta,
+    response_epsilon,
     zcdp_delta,
     zcdp_epsilon,
 )
@@ -119,6 +122,69 @@ def test_conversion_order() -> None:
             best = zcdp_epsilon(rho, delta)
             assert gaussian_epsilon(delta, math.sqrt(2.0 * rho)) <= best * (1.0 + 1e-12)
             assert 0.0 <= best <= bun_steinke_epsilon(rho, delta) * (1.0 + 1e-14)
+
+
+def test_no_delta_exceeds_one() -> None:
+    """For a large rho the best order is all but 1, and rounding upwards alone would pass 1."""
+    assert max(zcdp_delta(rho, 0.0) for rho in RHOS) == 1.0
+    assert response_delta(1e3, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("pure", [5e-324, *EPSILONS, 1e3])
+def test_the_curve_of_randomized_response(pure: float) -> None:
+    """Kairouz, Oh and Viswanath 2015: p - e^epsilon q of the one answer that is likelier."""
+    with mp.workdps(400):
+        likely, other = 1 / (1 + mp.exp(-mpf(pure))), 1 / (1 + mp.exp(mpf(pure)))
+        for share in (0.0, 1e-9, 0.25, 0.5, 1 - 1e-9):
+            epsilon = share * pure
+            truth = likely - mp.exp(mpf(epsilon)) * other
+            assert truth <= mpf(response_delta(pure, epsilon)) <= truth * (1 + mpf(2e-14)) + mpf(1e-323)
+        for epsilon in (pure, 2.0 * pure):
+            assert response_delta(pure, epsilon) == 0.0
+        alone = float(likely)  # at delta = 2 likely - 1 nothing of epsilon is left
+        for delta in [*DELTAS, 0.5, *((2.0 * alone - 1.0) * (1.0 - gap) for gap in (1e-3, 1e-9, 1e-14))]:
+            if not 0.0 < delta < 1.0:
+                continue
+            left = mp.exp(mpf(pure)) - mpf(delta) * (1 + mp.exp(mpf(pure)))
+            truth = max(mpf(0), mp.log(left)) if left > 0 else mpf(0)
+            found = mpf(response_epsilon(pure, delta))
+            room = mpf(5e-15) * (1 + mpf(pure)) * (1 + mp.exp(mpf(pure) - truth))
+            assert truth <= found <= min(mpf(pure), truth + room)
+
+
+def test_a_delta_that_covers_a_whole_answer_leaves_no_epsilon() -> None:
+    """For every double about 1/2, where the formula has the logarithm of nothing or of less."""
+    assert {response_epsilon(0.0, 0.5 + step * 2.0**-53) for step in range(-40, 40)} == {0.0}
+    assert response_epsilon(0.1, 0.6) == response_epsilon(3.0, 1.0 - 2.0**-53) == 0.0
+
+
+def test_what_underflows_is_still_rounded_upwards() -> None:
+    for epsilon in (1e-162, 1e-170, 1e-300):
+        assert pure_to_zcdp(epsilon) > 0.0
+        assert laplace_to_zcdp(epsilon) > 0.0
+    for epsilon in (5e-324, 1e-310, 1e-200, 0.9e-150):
+        with mp.workdps(400):
+            truth = mp.sqrt(mp.pi / 2) * mpf(epsilon)
+            assert truth <= mpf(pure_to_gdp(epsilon)) <= truth * (1 + mpf(1e-12)) + mpf(1e-323)
+
+
+@pytest.mark.parametrize("epsilon", [1.7215, 1.722, 1.7225, 1.723, 1.7235])
+def test_a_delta_among_the_least_doubles_is_rounded_upwards(epsilon: float) -> None:
+    def exact_log_delta(t: mpf) -> mpf:
+        return t * (mpf(1e-3) * (1 + t) - mpf(epsilon)) - mp.log(t) + (1 + t) * mp.log(t / (1 + t))
+
+    truth = mp.exp(least(exact_log_delta, 90))
+    assert truth <= mpf(zcdp_delta(1e-3, epsilon)) <= truth + 2 * mpf(5e-324)
+
+
+def test_a_quantile_that_is_a_little_off_is_polished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault is planted: a quantile of the normal law that is wrong by a millionth."""
+    known = [pure_to_gdp(epsilon) for epsilon in (1.0, 3.0, 40.0, 300.0)]
+    quantile = scipy.special.ndtri_exp
+    for off in (1.0 - 1e-6, 1.0 + 1e-6):
+        monkeypatch.setattr(scipy.special, "ndtri_exp", lambda x, off=off: quantile(x) * off)
+        found = [pure_to_gdp(epsilon) for epsilon in (1.0, 3.0, 40.0, 300.0)]
+        assert found == pytest.approx(known, rel=5e-14)
 
 
 def test_zero_and_extreme_parameters() -> None:

@@ -15,7 +15,15 @@ from mpmath import mpf
 from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.conversions import laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
-from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.composition.costs import (
+    finite,
+    infinite_mass,
+    largest_loss,
+    mu_squared,
+    pure_epsilon,
+    replaced_part,
+    rho,
+)
 from dpaudit.certificate.conditions import Code, Releases
 from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius
 from dpaudit.errors import CannotBound
@@ -27,16 +35,20 @@ from dpaudit.mechanisms import (
     ExponentialKernel,
     Gaussian,
     GaussianProcess,
+    GaussianSparseVector,
     Laplace,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     SmoothGaussian,
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    TrialRelease,
     dominating,
 )
 
@@ -282,3 +294,101 @@ def test_an_account_repeats_what_it_takes_on_trust() -> None:
     assert outside.text == "a vendor's {proof}"
     assert outside.releases == Releases(number=1, labels=("outside",))
     assert not any("noisy" in labels for _, labels in found.values())
+
+
+def is_next_above(found: float, exact: Fraction) -> bool:
+    return Fraction(math.nextafter(found, -math.inf)) < exact <= Fraction(found)
+
+
+def test_a_quotient_between_two_doubles_is_rounded_upwards() -> None:
+    for kind in (Laplace, DiscreteLaplace):
+        assert is_next_above(pure_epsilon(kind(scale=3.0, sensitivity=L1(1))), Fraction(1, 3))
+        assert is_next_above(pure_epsilon(kind(scale=3.0, sensitivity=L1(2))), Fraction(2, 3))
+    gaussian = Gaussian(sigma=3.0, sensitivity=L2(1))
+    assert is_next_above(mu_squared(gaussian), Fraction(1, 9))
+    assert is_next_above(rho(gaussian), Fraction(1, 18))
+    assert is_next_above(rho(DiscreteGaussian(sigma=3.0, sensitivity=L2(1))), Fraction(1, 18))
+
+
+@pytest.mark.parametrize("steps", [1, 6])
+@pytest.mark.parametrize("sigma", [3.0, 7.0])
+def test_a_sparse_vector_with_gaussian_noise_costs_all_its_noisy_values(sigma: float, steps: int) -> None:
+    mechanism = GaussianSparseVector(sigma=sigma, sensitivity=L2(1.0), answers=1, steps=steps)
+    pair = mechanism.dominating_pair()
+    assert isinstance(pair, dominating.SparseGaussian)
+    assert is_next_above(rho(mechanism), pair.alone**2 * steps / 2)
+    assert is_next_above(mu_squared(mechanism), pair.alone**2 * steps)
+
+
+def test_the_best_of_many_trials_costs_two_and_eta_times_one() -> None:
+    """Papernot and Steinke 2022, Theorem 2; trials that run twice cost twice."""
+    one = TrialRelease(mechanism=RandomizedResponse(epsilon=0.1), count=3)
+    for eta in (0.3, 1.0):
+        chosen = PrivateSelection(releases=(one,), repetitions=NegativeBinomial(eta=eta, gamma=0.1))
+        assert is_next_above(pure_epsilon(chosen), (2 + Fraction(eta)) * Fraction(0.1) * 3)
+    pair = dominating.Selected(((dominating.Response(0.1, 2), 1),), None)
+    mechanism = chosen.model_copy()
+    object.__setattr__(mechanism, "dominating_pair", lambda: pair)
+    with pytest.raises(CannotBound, match="pure epsilon-DP"):
+        pure_epsilon(mechanism)
+
+
+def test_sampled_noise_that_amplifies_below_every_double_still_costs() -> None:
+    inner = Laplace(scale=5.0, sensitivity=L1(4))  # 1.2 of the least double
+    found = pure_epsilon(PoissonSampled(rate=5e-324, mechanism=inner))
+    assert mpf(found) >= mpf(5e-324) * mpmath.expm1(mpf(4) / 5)
+
+
+def gaussian_sample(moved: Fraction, own: Fraction | None, rate: float) -> float | None:
+    return replaced_part(dominating.Sampled(dominating.Gaussian(moved), rate, own))
+
+
+def test_a_replaced_units_part_counts_where_the_noise_alone_protects_no_more() -> None:
+    third, close = Fraction(1, 3), 1 - Fraction(1, 10**9)
+    part = gaussian_sample(2 * third, third, 0.9)
+    assert part is not None
+    assert is_next_above(part, third)
+    for moved in (2 * third * close, 2 * third, Fraction(1), Fraction(5)):
+        assert gaussian_sample(moved, third, 0.9) == part
+    for moved in (third / 2, third, 2 * third * (close - Fraction(1, 10**12))):
+        assert gaussian_sample(moved, third, 0.9) is None
+        assert gaussian_sample(moved, third, math.nextafter(0.5, 1.0)) is None
+        assert gaussian_sample(moved, third, 0.5) == gaussian_sample(moved, third, 1e-9) == part
+
+
+def test_what_has_no_replaced_part() -> None:
+    assert gaussian_sample(Fraction(1), None, 0.1) is None
+    assert gaussian_sample(Fraction(0), Fraction(1), 0.1) is None
+    assert gaussian_sample(Fraction(2), Fraction(1), 0.0) is None
+    assert gaussian_sample(Fraction(2), Fraction(1), 1.0) is None
+    assert replaced_part(dominating.Sampled(dominating.Laplace(Fraction(2)), 0.1, Fraction(1))) is None
+    for own in (1e3, 1e-150):
+        assert gaussian_sample(2 * Fraction(own), Fraction(own), 0.1) == own
+    for own in (math.nextafter(1e3, 2e3), math.nextafter(1e-150, 0.0)):
+        assert gaussian_sample(2 * Fraction(own), Fraction(own), 0.1) is None
+
+
+def test_what_a_tables_masses_lack_is_at_infinity() -> None:
+    def mass(probabilities: tuple[float, ...], infinity: float) -> float:
+        return infinite_mass(dominating.Table(tuple(range(len(probabilities))), probabilities, infinity))
+
+    unit = 2.0**-53
+    assert mass((0.5, 0.25), 0.25) == 0.25
+    assert mass((0.5, 0.25), 0.125) == 0.25
+    assert mass((0.5, 0.25), 0.0) == 0.25
+    for lacking, counted in ((0, 0), (1, 0), (2, 0), (3, 3), (5, 5)):  # 2^-52 is rounding
+        assert mass((1.0 - lacking * unit,), 0.0) == counted * unit
+    third = mass((1 / 3,), 1 / 3)
+    assert is_next_above(third, 1 - Fraction(1 / 3))
+
+
+def test_the_largest_loss_is_of_those_that_occur() -> None:
+    assert largest_loss(dominating.Table((-1.0, 0.5, 9.0), (0.5, 0.5, 0.0), 0.0)) == 0.5
+    assert largest_loss(dominating.Table((-1.0,), (1.0,), 0.0)) == 0.0
+
+
+def test_a_cost_past_every_double_is_refused() -> None:
+    mechanism = Laplace(scale=1.0, sensitivity=L1(1))
+    assert finite(1e308, mechanism) == 1e308
+    with pytest.raises(CannotBound, match="exceeds every double"):
+        finite(math.inf, mechanism)

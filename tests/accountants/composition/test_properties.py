@@ -31,6 +31,7 @@ from dpaudit.mechanisms import (
     FixedSizeSampled,
     GaussianProcess,
     GaussianSparseVector,
+    KeySelection,
     MatrixMechanism,
     MixtureOfGaussians,
     NegativeBinomial,
@@ -72,6 +73,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
         Exponential(epsilon=0.5),
         ReportNoisyMax(epsilon=0.5),
         Shuffled(local=RandomizedResponse(epsilon=0.5), users=50),
+        KeySelection(epsilon=0.5, delta=1e-15, changes=3),
         PrivateSelection(
             releases=(TrialRelease(mechanism=Laplace(scale=9.0, sensitivity=L1(1.0))),),
             repetitions=NegativeBinomial(eta=1.0, gamma=0.2),

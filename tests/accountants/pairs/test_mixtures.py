@@ -252,6 +252,17 @@ def test_hardly_any_shift_and_hardly_any_weight_are_raised_to_what_can_be_told_f
             assert mixture_losses(given, mixture_first=order).delta(np.array([1e-3]))[0] < 1e-8
 
 
+def test_a_shift_past_every_double_is_refused_and_a_weight_below_every_double_is_raised() -> None:
+    """10^600 standard deviations; three records at once with probability 10^-900."""
+    huge = MixtureOfGaussians(sigma=1e-300, sensitivities=(0.0, 1e300), probabilities=(0.5, 0.5))
+    with pytest.raises(CannotBound, match="a shift of inf"):
+        mixture_losses(huge.dominating_pair(), mixture_first=True)
+    rare = SampledRecords(rate=1e-300, records=3, mechanism=NOISE).dominating_pair()
+    assert isinstance(rare, dominating.Mixture)
+    for order in (True, False):
+        assert 0.0 < mixture_losses(rare, mixture_first=order).delta(np.array([1e-3]))[0] < 1e-8
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scipy.special import logsumexp
 
-from dpaudit import L1, L2, Neighbouring
+from dpaudit import L1, L2, RDP, Header, Ledger, Neighbouring, Release, account
 from dpaudit.accountants.pairs.moments import (
     bounded_range_log_moment,
     failure,
@@ -17,14 +21,22 @@ from dpaudit.accountants.pairs.moments import (
     laplace_log_moment,
     log_moment,
     response_log_moment,
+    whole_log_moment,
 )
+from dpaudit.claims.claims import Claim
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
+    DiscreteGaussian,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     OpaqueApproxDP,
+    OpaqueZCDP,
     PoissonSampled,
+    RandomAllocation,
+    SampledRecords,
     Tabulated,
+    TruncatedPoissonSampled,
 )
 from tests.sweeps import sweep
 
@@ -125,3 +137,104 @@ def test_failures_add_up_and_a_certain_one_is_refused() -> None:
 
 def test_more_categories_than_a_double_can_count_cost_no_more_than_fewer() -> None:
     assert 0.0 <= response_log_moment(2.0, 1.0, 10**400) <= response_log_moment(2.0, 1.0, 10**6)
+
+
+# What a table leaves open past its last loss, against the divergences of real outputs by quadrature.
+
+LINE = np.linspace(-150.0, 150.0, 300_001)
+UNIT = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
+
+
+def log_law(sums: Sequence[float], weights: Sequence[float]) -> Any:
+    """Log density on the line of a sum that is each of these by chance, under normal noise."""
+    parts = [
+        math.log(w) - 0.5 * (LINE - c) ** 2 - 0.5 * math.log(2.0 * math.pi)
+        for c, w in zip(sums, weights, strict=True)
+    ]
+    return logsumexp(parts, axis=0)
+
+
+def log_truth(p: Any, q: Any, t: float) -> float:
+    return float(logsumexp((1.0 + t) * p - t * q) + math.log(LINE[1] - LINE[0]))
+
+
+def of_samples(values: Sequence[float], sizes: dict[int, float]) -> Any:
+    """Of samples whose size has these probabilities, every choice of so many equally likely."""
+    sums, weights = [], []
+    for size, share in sizes.items():
+        each = [sum(one) for one in itertools.combinations(values, size)]
+        sums += each
+        weights += [share / len(each)] * len(each)
+    return log_law(sums, weights)
+
+
+def cut_poisson(units: int, rate: float, most: int) -> dict[int, float]:
+    found = dict.fromkeys(range(most + 1), 0.0)
+    for k in range(units + 1):
+        found[min(k, most)] += math.comb(units, k) * rate**k * (1.0 - rate) ** (units - k)
+    return found
+
+
+FIXED = FixedSizeSampled(size=1, units=4, mechanism=UNIT)
+CUT = TruncatedPoissonSampled(rate=0.3, most=2, units=4, mechanism=UNIT)
+THREE = SampledRecords(rate=0.1, records=3, mechanism=UNIT)
+TIMES = [math.comb(3, j) * 0.1**j * 0.9 ** (3 - j) for j in range(4)]
+OTHERS = (0.0, 0.0, 0.0)
+LAWS = {
+    "fixed size, replaced": (FIXED, REPLACE, (of_samples((1.0, *OTHERS), {1: 1.0}), log_law([0.0], [1.0]))),
+    "truncated Poisson, replaced": (
+        CUT,
+        REPLACE,
+        (of_samples((1.0, *OTHERS), cut_poisson(4, 0.3, 2)), log_law([0.0], [1.0])),
+    ),
+    "records, added": (THREE, ADD, (log_law(range(4), TIMES), log_law([0.0], [1.0]))),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_whole_moment_is_above_the_truth_at_every_order(name: str) -> None:
+    mechanism, relation, sides = LAWS[name]
+    for first in (True, False):
+        part = log_moment(mechanism, relation, mixture_first=first)
+        whole = whole_log_moment(mechanism, relation, mixture_first=first)
+        p, q = sides if first else sides[::-1]
+        for t in (0.1, 0.5, 2.0, 10.0, 25.0, 60.0):
+            assert log_truth(p, q, t) <= whole(t) + 1e-12
+        assert whole(1.0) <= part(1.0) * 1.001, "little is left"
+    assert log_moment(mechanism, relation, mixture_first=True)(60.0) < log_truth(*sides, 60.0), "but some is"
+
+
+def test_an_rdp_claim_of_a_high_order_is_held_to_the_whole_moment() -> None:
+    """What is left past the last loss is below every double here, and matters at this order."""
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
+    ledger.append(Release(label="it", mechanism=FIXED))
+    ledger.finish()
+    truth = log_truth(*LAWS["fixed size, replaced"][2], 60.0) / 60.0
+    found = account(ledger, Claim(RDP(alpha=61.0, epsilon=truth * 0.999), unit="row"))
+    (bound,) = [one for one in found.bounds if isinstance(one.guarantee, RDP)]
+    assert truth <= bound.guarantee.epsilon <= 1.1 * truth
+    assert str(found.verdict) != "proved"
+
+
+def test_what_is_sampled_decides_whether_there_is_a_moment() -> None:
+    def sampled(inner: Any) -> FixedSizeSampled:
+        return FixedSizeSampled(size=1, units=100, mechanism=inner)
+
+    for inner in (
+        OpaqueZCDP(rho=0.5, justification="x"),
+        DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)),
+        Laplace(scale=1.0, sensitivity=L1(1.0)),
+    ):
+        whole = whole_log_moment(sampled(inner), REPLACE, mixture_first=True)
+        assert 0.0 < whole(1.0) < log_moment(inner, REPLACE, mixture_first=True)(1.0) / 5
+        assert math.isfinite(whole(1e6))
+    for inner in (
+        OpaqueApproxDP(epsilon=1.0, delta=1e-9, justification="x"),
+        Tabulated(losses=(0.0,), probabilities=(1.0 - 1e-9,), infinity=1e-9, justification="x"),
+    ):
+        for mechanism in (inner, sampled(inner)):
+            with pytest.raises(CannotBound, match="may reveal everything"):
+                whole_log_moment(mechanism, REPLACE, mixture_first=True)
+    nothing = RandomAllocation(steps=3, mechanism=Gaussian(sigma=1.0, sensitivity=L2(0.0)))
+    assert whole_log_moment(nothing, ADD, mixture_first=True)(5.0) == pytest.approx(0.0, abs=1e-12)

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("own_processes")
+from dpaudit.auditors.replay import forced_outputs
+from dpaudit.pipeline import audit
+
+pytestmark = pytest.mark.usefixtures("own_processes", "few_runs")
 
 TARGETS = """
 import os, threading
@@ -52,6 +55,13 @@ pair = "mine.py:pair"
 [tool.dpaudit.audit]
 trials = 1
 """
+
+
+@pytest.fixture
+def few_runs(few_replays: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits make few runs: what is tested here is how one of them ends, and every one is a process."""
+    monkeypatch.setitem(audit.TRIALS, "replay", 1)
+    monkeypatch.setattr(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpaudit.app.options.data_files import read_array
 from dpaudit.app.options.foreign_code import foreign_code, load
-from dpaudit.app.options.targets import load_pair, load_target, read_array
+from dpaudit.app.options.targets import load_pair, load_target
 from dpaudit.errors import DataError, UsageError
 
 Mine = Callable[[str], str]

@@ -42,6 +42,7 @@ class Colour(Enum):
         (ZCDP(rho=0.5), {"kind": "zcdp", "rho": 0.5}),
         ("Zürich\ud800", "Zürich\ud800"),
         (2**80, 2**80),
+        ({0: 1.5, ("ICU", True): 2}, [[0, 1.5], [["ICU", True], 2]]),
     ],
 )
 def test_outputs_as_json(output: Any, expected: Any) -> None:
@@ -53,6 +54,6 @@ def test_outputs_as_json(output: Any, expected: Any) -> None:
 def test_what_json_cannot_tell_is_named() -> None:
     looped: list[Any] = []
     looped.append(looped)
-    for output in (lambda: 1, {1, 2}, {1: 2}, b"", 1j, np.array([1j]), Table(object()), looped):
+    for output in (lambda: 1, {1, 2}, {1.5: 2}, b"", 1j, np.array([1j]), Table(object()), looped):
         assert isinstance(output_text(output), NoJSON)
     assert str(output_text(Table([0, b""]))) == "output.values[1] is a builtins.bytes"

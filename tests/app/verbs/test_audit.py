@@ -74,6 +74,7 @@ def test_the_claim_is_printed_with_what_it_leaves_open(dpaudit: Any, mine: Any, 
     assert answer(*command)[1]["claim"]["trust_model"] == "central"
 
 
+@pytest.mark.usefixtures("all_replays")
 def test_replay_says_that_nothing_limits_what_it_could_refute(dpaudit: Any, mine: Mine) -> None:
     text = " ".join(dpaudit("audit", mine("sums"), "--pair", mine("pair")).stdout.split())
     assert "100 replays in each direction: any epsilon could have been refuted" in text

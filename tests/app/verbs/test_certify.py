@@ -192,7 +192,7 @@ def test_a_file_where_the_folder_should_be(dpaudit: Any, mine: Mine, tmp_path: P
         (["sums", "--pair", "no_pair", "--rho", "1"], "returned a list"),
         (["sums", "--pair", "failing_pair", "--rho", "1"], "RuntimeError while making the pair"),
         (["sums", "--pair", "number", "--rho", "1"], "not callable"),
-        (["sums", "--data", "nowhere.csv", "--rho", "1"], "does not exist"),
+        (["sums", "--data", "nowhere.csv", "--rho", "1"], "nowhere.csv is not there"),
     ],
 )
 def test_what_cannot_be_followed_exits_2(

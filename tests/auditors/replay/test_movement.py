@@ -20,6 +20,7 @@ from dpaudit import (
     Frobenius,
     Gaussian,
     GaussianProcess,
+    OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
     RandomizedResponse,
@@ -30,6 +31,7 @@ from dpaudit import (
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
+from dpaudit.claims.sensitivity import Norm, Sensitivity
 from dpaudit.noise.grid import OnGrid
 
 PAIR = Pair(0.0, 1.0)
@@ -194,6 +196,19 @@ def test_an_opaque_release_replays() -> None:
 
     assert findings(work) == ()
     assert {finding.kind for finding in findings(leaking)} == {"leak"}
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_an_opaque_release_is_held_to_the_sensitivity_that_it_states(norm: Norm) -> None:
+    def work(value: float) -> Work:
+        stated = Sensitivity(value=value, norm=norm)
+        mechanism = OpaquePureDP(epsilon=0.5, justification="vendor", sensitivity=stated)
+        return lambda x, c: c.release_opaque([x, 0.0], lambda v, g: v + g.normal(), mechanism, label="it")
+
+    assert findings(work(1.0)) == ()
+    for finding in findings(work(0.9)):
+        assert (finding.kind, finding.declared, finding.measured) == ("sensitivity", 0.9, pytest.approx(1.0))
+    assert findings(work(0.9)) != ()
 
 
 def test_an_opaque_release_of_a_part_that_the_unit_is_not_in() -> None:

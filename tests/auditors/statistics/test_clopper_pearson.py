@@ -8,6 +8,8 @@ import pytest
 from dpaudit.auditors.statistics.clopper_pearson import (
     epsilon_lower,
     largest_refutable_epsilon,
+    largest_refuted,
+    least_enough,
     proportion_lower,
     proportion_upper,
     trials_needed,
@@ -59,6 +61,35 @@ def test_largest_refutable_is_the_formula_and_trials_needed_its_inverse(delta: f
         root = 0.025 ** (1 / needed)
         formula = math.log((root - delta) / (1 - root))
         assert largest_refutable_epsilon(needed, delta, 0.95) == pytest.approx(formula, rel=1e-9)
+
+
+def test_the_ends_of_what_can_be_counted() -> None:
+    assert proportion_upper(9, 10, 1e-14) <= 1.0
+    assert proportion_lower(1, 1, 0.5) == pytest.approx(0.5, rel=1e-9)
+    assert proportion_upper(0, 1, 0.5) == pytest.approx(0.5, rel=1e-9)
+    assert proportion_upper(7, 7, 0.5) == 1.0
+    assert trials_needed(0.0, 0.0, 0.95) == 6  # 2^-6 < 0.025 < 2^-5
+
+
+@pytest.mark.parametrize("edge", [0.25, 3.0, 6.9, 7.5])
+def test_the_largest_number_that_is_refuted_is_never_past_the_edge(edge: float) -> None:
+    asked: list[float] = []
+
+    def refuted(number: float) -> bool:
+        asked.append(number)
+        return number <= edge
+
+    found = largest_refuted(refuted, 7.0, 22)
+    assert min(edge, 7.0) - 7.0 / 2**22 <= found <= min(edge, 7.0)
+    assert all(0.0 <= number <= 7.0 for number in asked)
+    assert largest_refuted(lambda number: number > 0.0, 7.0, 22) == 0.0
+
+
+@pytest.mark.parametrize("least", range(1, 40))
+def test_the_least_number_that_is_enough_is_found(least: int) -> None:
+    for first in (1, 2) if least > 1 else (1,):
+        assert least_enough(lambda n: n >= least, first, 64) == least
+    assert least_enough(lambda n: n >= least, 1, 16) == (least if least <= 16 else None)
 
 
 def test_nonsense_is_refused() -> None:

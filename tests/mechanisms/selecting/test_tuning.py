@@ -20,14 +20,23 @@ from dpaudit.errors import CannotBound, InputError
 from dpaudit.mechanisms import (
     FixedSizeSampled,
     Gaussian,
+    GaussianSparseVector,
+    HiddenSample,
     Laplace,
+    MatrixMechanism,
     NegativeBinomial,
     OpaqueApproxDP,
     Poisson,
     PoissonSampled,
     PrivateSelection,
+    RandomAllocation,
     RandomizedResponse,
+    SampledMatrix,
+    SampledRecords,
+    SparseVector,
+    Toeplitz,
     TrialRelease,
+    TruncatedPoissonSampled,
 )
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
@@ -203,6 +212,44 @@ def test_trials_without_divergences_are_refused() -> None:
     sampled = FixedSizeSampled(mechanism=leaky, size=1, units=10)
     with pytest.raises(CannotBound):
         log_moment(tuned(LAWS[0], (sampled, 1)), Neighbouring.REPLACE_ONE, mixture_first=True)
+    record = Release(label="x", mechanism=tuned(LAWS[0], (sampled, 1)))
+    with pytest.raises(CannotBound, match="a fixed-size-sampled mechanism that may reveal everything"):
+        bounds(compose([record], Neighbouring.REPLACE_ONE), ApproxDP(epsilon=0.0, delta=1e-6))
+
+
+NOISE = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+BANDS = MatrixMechanism(
+    steps=20, sigma=2.0, sensitivity=L2(1.0), separation=2, strategy=Toeplitz(coefficients=(1.0, 0.5))
+)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        FixedSizeSampled(size=10, units=1000, mechanism=NOISE),
+        TruncatedPoissonSampled(rate=0.01, most=30, units=1000, mechanism=NOISE),
+        SampledRecords(rate=0.01, records=3, mechanism=NOISE),
+        RandomAllocation(steps=4, mechanism=NOISE),
+        SampledMatrix(rate=0.01, mechanism=BANDS),
+        BANDS,
+        SparseVector(epsilon=0.5, sensitivity=L1(1.0)),
+        GaussianSparseVector(sigma=10.0, sensitivity=L2(1.0), steps=10),
+    ],
+    ids=lambda one: one.kind,
+)
+def test_trials_may_be_of_any_of_these(one: Any) -> None:
+    """The best of several costs more than a trial, and what hides in a sample less than what does not."""
+
+    def cost(mechanism: Any) -> float:
+        composed = compose([Release(label="x", mechanism=mechanism)], ADD)
+        guarantee = bounds(composed, ApproxDP(epsilon=0.0, delta=1e-6))[0].guarantee
+        assert isinstance(guarantee, ApproxDP)
+        return guarantee.epsilon
+
+    tuned_cost = cost(tuned(LAWS[0], (one, 1)))
+    assert cost(one) < tuned_cost
+    if isinstance(one, HiddenSample):
+        assert tuned_cost < cost(tuned(LAWS[0], (one.mechanism, 1)))
 
 
 @pytest.mark.parametrize(

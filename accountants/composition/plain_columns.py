@@ -1,0 +1,114 @@
+"""A multiset of plain noise in columns: a million different mechanisms take tens of megabytes."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.accountants.closed_forms.columns import Cost, times_up
+from dpaudit.accountants.closed_forms.rounding import Vector
+from dpaudit.claims.sensitivity import Basis
+from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease
+from dpaudit.ledger.columns import PlainReleases
+
+#: Fewer different mechanisms are counted one by one.
+FEW: Final = 64
+_FEWEST_ROWS: Final = 1 << 15  # that are merged before all have come
+_MOST_RUNS: Final = 2**53  # together, so that every count is a double
+
+
+class Columns(NamedTuple):
+    """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
+
+    sensitivity: Vector
+    scale: Vector
+    runs: Vector
+
+
+_Sort = tuple[Kind, Basis]
+
+
+class PlainCounts:
+    """How often each plain mechanism runs; the order is that in which they came first."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Sort, list[Columns]] = {}
+        self._merged: dict[_Sort, Columns] = {}
+        self._number = 0  # of rows that wait
+        self._runs = 0
+
+    def add(self, block: PlainReleases) -> bool:
+        """Take the runs of a block, whatever part they are on; past 2^53 runs False, and nothing is taken."""
+        own = block.columns
+        runs = int(own.runs.sum())
+        if self._runs + runs > _MOST_RUNS:
+            return False
+        self._runs += runs
+        bases = np.array(own.bases)
+        for basis, (kind, of_kind) in itertools.product(
+            dict.fromkeys(own.bases), (("gaussian", own.gaussian), ("laplace", ~own.gaussian))
+        ):
+            chosen = of_kind & (bases == basis)
+            if chosen.any():
+                runs_of = own.runs[chosen].astype(np.float64)
+                rows = Columns(own.sensitivity[chosen], own.scale[chosen], runs_of)
+                self._waiting.setdefault((kind, basis), []).append(rows)
+        self._number += len(block)
+        if self._number > max(_FEWEST_ROWS, sum(len(rows.runs) for rows in self._merged.values())):
+            self._merge()
+        return True
+
+    def add_counts(self, counts: Sequence[tuple[PlainNoise, int]]) -> bool:
+        """As `add`, of mechanisms and how often each runs."""
+        if not counts:
+            return True
+        if any(count > _MOST_RUNS for _, count in counts):
+            return False
+        return self.add(PlainReleases.of([PlainRelease("", noise, count) for noise, count in counts]))
+
+    def __len__(self) -> int:
+        """How many different mechanisms there are."""
+        self._merge()
+        return sum(len(rows.runs) for rows in self._merged.values())
+
+    def items(self) -> Iterator[tuple[PlainNoise, int]]:
+        """The mechanisms and how often they run."""
+        self._merge()
+        for (kind, basis), rows in self._merged.items():
+            for sensitivity, scale, runs in zip(*(column.tolist() for column in rows), strict=True):
+                yield PlainNoise(kind, basis, sensitivity, scale), int(runs)
+
+    def columns(self, kind: Kind) -> list[Columns]:
+        """Those of a kind, which may have the same numbers where their sensitivities are known otherwise."""
+        self._merge()
+        return [rows for (its, _), rows in self._merged.items() if its == kind]
+
+    def costs(self, cost: Cost, alone: Callable[[PlainNoise, int], float]) -> Iterator[float]:
+        """What all runs of each cost, rounded up; `alone` computes those out of range for columns."""
+        self._merge()
+        for (kind, basis), (sensitivity, scale, runs) in self._merged.items():
+            terms = times_up(cost.many(kind, sensitivity, scale), runs)
+            for row in np.flatnonzero(np.isnan(terms)).tolist():
+                one = PlainNoise(kind, basis, float(sensitivity[row]), float(scale[row]))
+                terms[row] = alone(one, int(runs[row]))
+            yield from terms.tolist()
+
+    def _merge(self) -> None:
+        for sort, parts in self._waiting.items():
+            before = [self._merged[sort]] if sort in self._merged else []
+            self._merged[sort] = _merged(before + parts)
+        self._waiting, self._number = {}, 0
+
+
+def _merged(parts: list[Columns]) -> Columns:
+    sensitivity, scale, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order: NDArray[np.intp] = np.lexsort((scale, sensitivity))  # stable: the first of equal ones stays first
+    in_order = sensitivity[order], scale[order]
+    differs = [column[1:] != column[:-1] for column in in_order]
+    starts = np.flatnonzero(np.concatenate([[True], differs[0] | differs[1]]))
+    first = order[starts]
+    as_they_came = np.argsort(first)
+    first = first[as_they_came]
+    return Columns(sensitivity[first], scale[first], np.add.reduceat(runs[order], starts)[as_they_came])

@@ -1,0 +1,1 @@
+"""Training with differential privacy: models, DP-SGD and DP-FTRL."""

@@ -1,0 +1,1 @@
+"""Targets written for other libraries, whose noise is routed through a curator."""

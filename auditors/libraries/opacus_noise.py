@@ -1,0 +1,184 @@
+"""Opacus: the noise that an optimizer adds to clipped gradients is the curator's, and so are the samples.
+
+Each step of a `DPOptimizer` releases the sum of its clipped gradients, all parameters as one vector, with the
+sensitivity `max_grad_norm`; adaptive clipping also the number of gradients below the norm, whose sensitivity
+the theorem behind it takes to be 1/2. The optimizer's own code runs, with noise of 0 in place of
+`_generate_noise`, and is then given the curator's answer.
+
+On a batch that holds every record for certain, which Poisson sampling at rate 1 draws, noise is Gaussian. On
+any other a release is known by the cost that it has without amplification, and by no density: the transcript
+does not hold the sample. A Poisson sample draws the same coins on both sides, one for each record in order;
+records that follow an added one in a data set get other coins, so that it should be the last.
+
+Whatever else torch draws from its global generator, such as initial weights, is public.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from dpaudit.auditors.libraries.adapter import NO_NOISE, Adapter, Asked, folder_of, refused, replaced
+from dpaudit.claims.sensitivity import L2
+from dpaudit.curator.curator import Curator
+from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP
+
+#: By how much more a sum in single precision may move, relative to its sensitivity: 100,000 gradients that
+#: point one way are rounded by that.
+SINGLE: Final = 1e-2
+#: What the theorem of adaptive clipping takes for the sensitivity of the number of unclipped gradients.
+UNCLIPPED: Final = 0.5
+
+#: Optimizers that are refused.
+DISTRIBUTED: Final = (
+    "DistributedDPOptimizer",
+    "DistributedDPOptimizerFastGradientClipping",
+    "FSDPOptimizerFastGradientClipping",
+    "SimpleDistributedPerLayerOptimizer",
+)
+_DISTRIBUTED: Final = (
+    "a distributed optimizer of Opacus",
+    "its processes add noise to gradients that other processes hold",
+)
+_GHOST: Final = (
+    "Opacus's adaptive clipping with fast gradient clipping",
+    "it draws noise of its own inside the loss, with a scale that depends on the private size of the batch",
+)
+
+
+@dataclass
+class _Routing:
+    """One run: its curator, whether every batch was whole so far, and the noise that a step asks for."""
+
+    curator: Curator
+    whole: bool | None = None
+    asked: list[tuple[float, Any]] = field(default_factory=list)
+
+    def zeros(self, std: float, reference: Any, *_: Any, **__: Any) -> Any:
+        """In place of `_generate_noise`: no noise, and a note of what was to get it."""
+        import torch
+
+        self.asked.append((float(std), reference))
+        return torch.zeros_like(reference)
+
+    def batches(self, sampler: Any) -> Iterator[list[int]]:
+        """The batches of a Poisson sampler: one public coin for each record, the first for the first."""
+        if sampler.sample_rate < 1.0:
+            self.whole = False
+        elif self.whole is None:
+            self.whole = True
+        for _ in range(sampler.steps):
+            coins = np.random.default_rng(int(self.curator.public("opacus samples").integers(2**63)))
+            yield np.flatnonzero(coins.random(sampler.num_samples) < sampler.sample_rate).tolist()
+
+    def answer(self, std: float, query: Array, sensitivity: float, label: str) -> Array:
+        """The noisy query."""
+        sigma, moves = std or NO_NOISE, L2(sensitivity)
+        if self.whole:
+            return self.curator.release(query, Gaussian(sigma=sigma, sensitivity=moves), label=label)
+        why = "Gaussian noise, whatever sample of the records it is added to"
+        cost = OpaqueZCDP(rho=(sensitivity / sigma) ** 2 / 2.0, justification=why, sensitivity=moves)
+        return self.curator.release_opaque(
+            query,
+            lambda value, random: value + random.normal(scale=sigma, size=value.shape),
+            cost,
+            label=label,
+        )
+
+    def add_noise(self, optimizer: Any, own: Callable[[Any], None]) -> None:
+        """Run an optimizer's own `add_noise` without noise, and hand it the curator's answers."""
+        import torch
+
+        self.asked.clear()
+        counted = hasattr(optimizer, "unclipped_num")
+        own(optimizer)
+        parts = list(optimizer.params)
+        gradients, others = self.asked[: len(parts)], self.asked[len(parts) :]
+        if len({std for std, _ in gradients}) != 1 or len(others) != counted:
+            raise refused("an optimizer of Opacus that is not known", "it adds noise in another way")
+        sums = [reference.detach().double().cpu().numpy() for _, reference in gradients]
+        norm = float(optimizer.max_grad_norm)
+        rounding = SINGLE if any(each.dtype != torch.float64 for each in parts) else 0.0
+        label = f"the sum of clipped gradients of {len(parts)} parameters"
+        flat = np.concatenate([each.ravel() for each in sums])
+        noisy = self.answer(gradients[0][0], flat, norm * (1.0 + rounding), label)
+        for part, of in zip(
+            parts, np.split(noisy, np.cumsum([each.size for each in sums])[:-1]), strict=True
+        ):
+            part.grad = torch.from_numpy(of.copy()).to(part.device, part.dtype).view_as(part)
+        for std, reference in others:
+            number = self.answer(std, reference.detach().double().cpu().numpy(), UNCLIPPED, "unclipped_num")
+            optimizer.unclipped_num = torch.from_numpy(number.copy()).to(reference.device, reference.dtype)
+
+
+@contextmanager
+def _public(curator: Curator) -> Iterator[None]:
+    """While the context lasts, torch's global generator is public, and it computes in one thread."""
+    import torch
+
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(curator.public("torch").integers(2**63)))
+        torch.set_num_threads(1)  # a forked process has none of the threads that its parent began
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+@contextmanager
+def _routing(curator: Curator) -> Iterator[None]:
+    from opacus import optimizers
+    from opacus.optimizers import adaclipoptimizer, optimizer, optimizer_fast_gradient_clipping
+    from opacus.utils import uniform_sampler
+    from opacus.utils.adaptive_clipping import adaptive_clipping_utils
+
+    asked, routing = Asked((folder_of("opacus"),)), _Routing(curator)
+
+    def refusing(*words: str) -> Callable[..., Any]:
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise refused(*words)
+
+        return refuse
+
+    def answered(own: Callable[[Any], None]) -> Callable[[Any], None]:
+        @functools.wraps(own)
+        def add_noise(self: Any) -> None:
+            if type(self).add_noise is not add_noise:
+                raise refused(
+                    f"{type(self).__qualname__}, an optimizer that is not Opacus's", "it adds noise itself"
+                )
+            routing.add_noise(self, own)
+
+        return add_noise
+
+    def batches(self: Any) -> Iterator[list[int]]:
+        return routing.batches(self)
+
+    ghost = adaptive_clipping_utils.DPTensorFastGradientAdaptiveClipping
+    places: list[tuple[Any, str, Any]] = [
+        (uniform_sampler.UniformWithReplacementSampler, "__iter__", batches),
+        (ghost, "_update_clip_and_noise", refusing(*_GHOST)),
+    ]
+    for module, kind in (
+        (optimizer, optimizers.DPOptimizer),
+        (adaclipoptimizer, optimizers.AdaClipDPOptimizer),
+        (optimizer_fast_gradient_clipping, optimizers.DPOptimizerFastGradientClipping),
+    ):
+        places.append((module, "_generate_noise", routing.zeros))
+        places.append((kind, "add_noise", answered(vars(kind)["add_noise"])))
+    places += [(kind, "__init__", refusing(*_DISTRIBUTED)) for kind in map(vars(optimizers).get, DISTRIBUTED)]
+    with _public(curator), asked.passed_over(), replaced(places):
+        yield
+
+
+ADAPTER = Adapter(
+    module="opacus",
+    distribution="opacus",
+    install="pip install 'dpaudit[opacus]'",
+    versions=("1.5", "1.7"),
+    routing=_routing,
+)

@@ -1,0 +1,108 @@
+"""Targets that have never heard of dpaudit: `Routed` runs one with its library's noise drawn by a curator."""
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dpaudit.auditors.libraries.adapter import Adapter
+from dpaudit.certificate.conditions import Code, Condition
+from dpaudit.claims.arguments import require_kind
+from dpaudit.claims.claims import Claim
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.running import name_of
+from dpaudit.errors import UsageError
+
+#: Each library whose noise can be routed, and the module whose `ADAPTER` does it.
+LIBRARIES: Final = {
+    "diffprivlib": "dpaudit.auditors.libraries.diffprivlib_noise",
+    "opacus": "dpaudit.auditors.libraries.opacus_noise",
+    "smartnoise": "dpaudit.auditors.libraries.smartnoise_noise",
+    "pipelinedp": "dpaudit.auditors.libraries.pipelinedp_noise",
+}
+#: Libraries whose noise is drawn where no Python code reaches it, and in what.
+COMPILED: Final = {
+    "opendp": "OpenDP draws its noise in Rust",
+    "pydp": "PyDP draws its noise in C++",
+    "tmlt.analytics": "Tumult Analytics draws its noise in C, inside jobs of Spark",
+}
+
+
+def adapter_of(library: str) -> Adapter:
+    """The adapter of a library, whose version was checked.
+
+    Raises:
+        UsageError: there is none, or none is possible, or not of the installed version.
+        MissingExtra: the library is not installed.
+    """
+    if library in COMPILED:
+        what = f"library {library!r}: {COMPILED[library]}"
+        why = "replay needs every query before noise is added to it, and that code cannot be entered"
+        remedy = "audit by sampling, without the library: --plain --method sequential, or Plain in Python"
+        raise UsageError(what, where="library", why=why, remedy=remedy)
+    if library not in LIBRARIES:
+        near = difflib.get_close_matches(library, LIBRARIES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        remedy = f"{hint}give one of {', '.join(LIBRARIES)}"
+        raise UsageError(f"no library {library!r}", where="library", remedy=remedy)
+    adapter: Adapter = importlib.import_module(LIBRARIES[library]).ADAPTER
+    adapter.installed()
+    return adapter
+
+
+@dataclass(frozen=True)
+class Routed:
+    """A target ``(data) -> output`` of another library, whose noise a curator draws.
+
+    It is an algorithm like any other: it can be replayed, and what its library's mechanisms state of
+    themselves is the ledger. The target is not changed: while it runs, the library's noise layer is.
+
+    Attributes:
+        function: the target.
+        library: one of `LIBRARIES`.
+        claim: what is claimed of it; left out, the function's own ``claim``, if it has one.
+
+    Raises:
+        UsageError: as `adapter_of`; or the function does not take the data alone.
+        MissingExtra: the library is not installed.
+    """
+
+    function: Callable[[Any], Any]
+    library: str
+    claim: Claim | None = None
+
+    def __post_init__(self) -> None:
+        require_kind(self.function, Callable, "Routed(function=)")
+        require_kind(self.library, str | str, "Routed(library=)")
+        if self.claim is None:
+            object.__setattr__(self, "claim", getattr(self.function, "claim", None))
+        if self.claim is not None:
+            require_kind(self.claim, Claim, "Routed(claim=)")
+        adapter_of(self.library)
+        try:
+            inspect.signature(self.function).bind(None)
+        except TypeError:
+            what = f"{self.name!r} cannot be called with the data alone"
+            why = "a target of another library knows of no curator"
+            remedy = "give a function (data) -> output; functools.partial sets other arguments"
+            raise UsageError(what, where="Routed", why=why, remedy=remedy) from None
+        except ValueError:  # no signature is known
+            return
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        return name_of(self.function)
+
+    @property
+    def not_checked(self) -> tuple[Condition, ...]:
+        """What an audit of it leaves unchecked besides."""
+        source = f"{self.library} {adapter_of(self.library).installed()}"
+        return (Condition(code=Code.ROUTED_NOISE, text=source),)
+
+    def __call__(self, data: Any, curator: Curator) -> Any:
+        """The function's output."""
+        with adapter_of(self.library).routing(curator):
+            return self.function(data)

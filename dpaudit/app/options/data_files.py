@@ -1,0 +1,239 @@
+"""What --data names for an algorithm of one's own: numbers, a table, a query, or a function."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.app.options.foreign_code import load
+from dpaudit.app.text.output import counted
+from dpaudit.errors import DataError, UsageError
+from dpaudit.tables.sources import Deferred
+
+_QUERY: Final = "duckdb:"
+_GIVE: Final = "give .npy, .csv, .parquet or a folder of .parquet, duckdb:FILE?QUERY or MODULE.py:FUNCTION"
+
+
+def read_data(given: str, unit: str | None) -> Any:
+    """An array, a PyArrow table, or a `Deferred`.
+
+    A ``.csv`` file is an array of numbers, or a table where a cell is text or its first line names the unit.
+
+    Args:
+        given: as on the command line.
+        unit: the claim's, if there is a claim.
+
+    Raises:
+        UsageError: no such file, function or engine, or a suffix that says nothing.
+        DataError: what is in the file cannot be used; names line and column.
+    """
+    where = f"--data {given}"
+    if given.startswith(_QUERY):
+        file, mark, query = given.removeprefix(_QUERY).partition("?")
+        if not mark or not query.strip():
+            remedy = "write duckdb:FILE?QUERY, for instance 'duckdb:visits.db?select * from visits'"
+            raise UsageError("no query", where=where, why="a file holds many tables", remedy=remedy)
+        _require_there(Path(file), where)
+        _require_installed("duckdb", where)
+        return Deferred(functools.partial(_queried, file, query))
+    path = Path(given)
+    if ":" in given and not path.exists():
+        make = load(given, "--data")
+        if not callable(make):
+            what, remedy = f"{given} is of type {type(make).__name__}, not a function", "name a function"
+            raise UsageError(what, where=where, why="each run calls it for its data", remedy=remedy)
+        return Deferred(make)
+    _require_there(path, where)
+    if path.is_dir() or path.suffix.lower() == ".parquet":
+        return _parquet(path, where)
+    if path.suffix.lower() == ".csv":
+        names, rows = _lines(path)
+        if names and (unit in names or any(_number(cell) is None for cell in rows[0][1] if cell)):
+            return _table(path, names, rows)
+    return read_array(path)
+
+
+def require_file(given: str) -> Path:
+    """The file, or raise `UsageError`."""
+    path = Path(given)
+    if not path.is_file():
+        what = f"{path} is {'a folder' if path.is_dir() else 'not there'}"
+        raise UsageError(what, where=f"--data {given}", remedy="name a file that exists")
+    return path
+
+
+def _require_there(path: Path, where: str) -> None:
+    if not path.exists():
+        raise UsageError(f"{path} is not there", where=where, why="there are no data to run on", remedy=_GIVE)
+
+
+def _require_installed(module: str, where: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        extra = "parquet" if module == "pyarrow" else "engines"
+        what, remedy = f"{module} is not installed", f"pip install 'dpaudit[{extra}]'"
+        raise UsageError(what, where=where, why="it reads these data", remedy=remedy) from None
+
+
+def _queried(file: str, query: str) -> Any:
+    """The rows of a query, on a connection of its own that writes nothing."""
+    duckdb: Any = importlib.import_module("duckdb")
+    try:
+        return duckdb.connect(file, read_only=True).sql(query)
+    except duckdb.Error as error:
+        why, remedy = "it has no rows to run on", "correct the query; DuckDB's shell shows where it fails"
+        what = f"a query that fails: {error}"
+        raise DataError(what, where=f"--data duckdb:{file}", why=why, remedy=remedy) from None
+
+
+def _parquet(path: Path, where: str) -> Any:
+    """All rows of a file, or of the files in a folder, in order of their names."""
+    _require_installed("pyarrow", where)
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    arrow: Any = importlib.import_module("pyarrow")
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise DataError("a folder without a .parquet file", where=where, remedy=_GIVE)
+    tables = []
+    for file in files:
+        try:
+            tables.append(parquet.read_table(file, partitioning=None))
+        except (OSError, arrow.ArrowException) as error:
+            what, remedy = f"cannot be read: {error}", "give Parquet files"
+            raise DataError(what, where=f"--data {file}", remedy=remedy) from None
+        if not tables[-1].schema.equals(tables[0].schema):
+            what = f"other columns than those of {files[0].name}"
+            why, remedy = "a table has one type in each column", "write all files with the same columns"
+            raise DataError(what, where=f"--data {file}", why=why, remedy=remedy)
+    return arrow.concat_tables(tables)
+
+
+def _lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names in a file's first line, if it holds no number, and its other lines with their numbers."""
+    where = f"--data {path}"
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            rows = [(reader.line_num, cells) for cells in reader]
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"cannot be read: {error}", where=where, remedy="give a file in UTF-8") from None
+    while rows and not rows[-1][1]:
+        rows.pop()
+    if len(rows) < 2 or not rows[0][1] or any(_number(cell) is not None for cell in rows[0][1]):
+        return [], []
+    return rows[0][1], rows[1:]
+
+
+def _table(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> Any:
+    """A table of text and of numbers: a column is one of numbers where its first cell that is not empty is.
+
+    An empty cell is a missing value.
+    """
+    where = f"--data {path}"
+    _require_installed("pyarrow", where)
+    arrow: Any = importlib.import_module("pyarrow")
+    if len(set(names)) < len(names) or not all(names):
+        what, why = f"the columns {', '.join(map(repr, names))}", "each needs a name of its own"
+        raise DataError(what, where=f"{where}:1", why=why, remedy="correct the first line")
+    for line, cells in rows:
+        if len(cells) != len(names):
+            what = f"{counted(len(cells), 'cell', 'cells')}, where the first line names {len(names)} columns"
+            raise DataError(what, where=f"{where}:{line}", remedy="complete the line")
+    columns = {}
+    for i, name in enumerate(names):
+        column = [cells[i] for _, cells in rows]
+        if _number(next(filter(None, column), "")) is None:
+            columns[name] = arrow.array([cell or None for cell in column], arrow.string())
+        else:
+            numbers = [_finite(cells[i], f"{where}:{line}", name) for line, cells in rows]
+            whole = all(not cell or _is_whole(cell) for cell in column)
+            found = [int(cell) if cell else None for cell in column] if whole else numbers
+            columns[name] = arrow.array(found, arrow.int64() if whole else arrow.float64())
+    return arrow.table(columns)
+
+
+def _finite(cell: str, where: str, name: str) -> float | None:
+    """A cell of a column of numbers; None where it is empty."""
+    if not cell:
+        return None
+    found = _number(cell)
+    if found is None or not np.isfinite(found):
+        what = (
+            f"{'no number' if found is None else 'NaN or infinity'} in column {name!r}, which holds numbers"
+        )
+        why = "it cannot be assigned to a record"
+        raise DataError(what, where=where, why=why, remedy="give a number, or leave the cell empty")
+    return found
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read ``.npy`` as it is, or ``.csv`` as a float64 matrix [rows, columns].
+
+    A first line without any number holds the columns' names, and is left out.
+    Raises `UsageError` for another suffix, `DataError` for what are not numbers, not finite ones, or lines of
+    different lengths.
+    """
+    suffix, where = path.suffix.lower(), f"--data {path}"
+    if suffix not in {".npy", ".csv"}:
+        why, remedy = "the suffix says how to read it", "give .npy or .csv, or let --pair return the data"
+        raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
+    try:
+        array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
+    except DataError:
+        raise
+    except (OSError, ValueError, EOFError, csv.Error, SyntaxError, TokenError) as error:
+        raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
+    if array.dtype.kind not in "biuf" or not array.size:
+        what = f"an array of shape {array.shape} and type {array.dtype}" if array.size else "holds no record"
+        why = "there are no numbers to run on"
+        raise DataError(what, where=where, why=why, remedy="give at least one record, in numbers")
+    if not np.isfinite(array).all():
+        why = "they pass through noise unchanged and so reveal the data"
+        raise DataError("holds NaN or infinity", where=where, why=why, remedy="clip or fill them before")
+    return array
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    rows: list[list[float]] = []
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        for cells in reader:
+            place = f"--data {path}:{reader.line_num}"
+            present = [number for cell in cells if (number := _number(cell)) is not None]
+            if reader.line_num == 1 and cells and not present:
+                continue  # the columns' names: a line with any number in it is a record
+            if not cells and not file.read().strip():
+                break  # an empty line at the end
+            if not cells or len(present) < len(cells):
+                what = "an empty line" if not cells else "a cell that is empty or not a number"
+                why = "a missing number cannot be assigned to a record"
+                remedy = "give a number in every cell; a first line of column names must not hold numbers"
+                raise DataError(what, where=place, why=why, remedy=remedy)
+            if rows and len(present) != len(rows[0]):
+                what = f"{counted(len(present), 'cell', 'cells')}, where the first record has {len(rows[0])}"
+                why = "every record has one number in every column"
+                raise DataError(what, where=place, why=why, remedy="complete the line")
+            rows.append(present)
+    return np.array(rows, dtype=np.float64)
+
+
+def _is_whole(cell: str) -> bool:
+    try:
+        return abs(int(cell)) < 2**63
+    except ValueError:
+        return False
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

@@ -1,0 +1,155 @@
+"""Many lines of plain noise read at once: what `dpaudit.ledger.lines` does for one line, in columns.
+
+A block is taken only if every line of it would be taken one by one; else nothing of it is, and its lines are
+read in smaller blocks, and at last one by one, which finds the line at fault.
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.ledger.columnar import PlainRelease
+from dpaudit.ledger.columns import PlainColumns, PlainReleases
+from dpaudit.ledger.lines import LINE, NUMBER, TAIL, TEXT, grid_of, plain_of
+from dpaudit.ledger.numbers import canonical
+
+MOST_LINES: Final = 8192
+MOST_BYTES: Final = 1 << 23  # of lines that wait; lines of other mechanisms may be long
+FEWEST_LINES: Final = 32  # fewer take longer in columns than one by one
+
+#: A line in pieces: all before its label, the label, all up to its scale, the scale, the rest, and its hash.
+#: Of a text that consists of lines, as many matches as lines are exactly these: none spans two.
+_OBJECT: Final = r"\{[^{}\n]*\}"
+_PIECES: Final = re.compile(
+    rf'^(\{{(?:"claimed":{_OBJECT},)?"count":[0-9]+,(?:"grid":-?[0-9]+,)?"label":")({TEXT}+)'
+    rf'(","mechanism":\{{"kind":"(?:gaussian","sensitivity":{_OBJECT},"sigma|laplace","scale)":){NUMBER}'
+    rf'((?:,"sensitivity":{_OBJECT})?\}},(?:"partition":[^\n]*?\}},)?"record":"release","hash":")'
+    r'([0-9a-f]{64})"\}\n',
+    re.MULTILINE,
+)
+_Value = TypeVar("_Value")
+_Column = tuple[str, ...]
+_Shape = tuple[str, str, str]  # of a line: all of it but its label, scale and hash
+
+
+def in_blocks(
+    lines: Iterator[tuple[int, bytes]], taken: Callable[[list[bytes]], _Value | None]
+) -> Iterator[_Value | list[tuple[int, bytes]]]:
+    """Numbered lines as what `taken` makes of a block, and where that is None, as they are.
+
+    Where a block is not taken, the next ones are half as long; where one is, twice as long.
+    """
+    waiting: list[tuple[int, bytes]] = []
+    size = MOST_LINES
+    while True:
+        room = MOST_BYTES - sum(len(line) for _, line in waiting)
+        while len(waiting) < size and room > 0 and (another := next(lines, None)) is not None:
+            waiting.append(another)
+            room -= len(another[1])
+        if not waiting:
+            return
+        block = waiting[:size]
+        found = taken([line for _, line in block]) if len(block) >= FEWEST_LINES else None
+        if found is None and len(block) > FEWEST_LINES:
+            size = max(FEWEST_LINES, len(block) // 2)
+            continue
+        waiting = waiting[size:]
+        size = min(2 * size, MOST_LINES)
+        yield block if found is None else found
+
+
+def read_block(lines: Sequence[bytes], previous: str) -> tuple[PlainReleases, str] | None:
+    """Whole lines of plain noise in columns, with the last one's hash; None if any is another line."""
+    try:
+        found = _PIECES.findall(b"".join(lines).decode())
+    except UnicodeDecodeError:
+        return None
+    if len(found) != len(lines):
+        return None
+    begins, labels, middles, digits, ends, stated = zip(*found, strict=True)
+    del found
+    if not _chained(lines, stated, previous):
+        return None
+    scale = _numbers(digits)
+    if scale is None or not scale.all():  # a scale of 0 is refused elsewhere
+        return None
+    shapes = list(zip(begins, middles, ends, strict=True))
+    numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
+    like = [_like(shape) for shape in numbers]
+    which = np.fromiter(map(numbers.__getitem__, shapes), np.intp, len(shapes))
+    known = [one for one in like if one is not None]
+    if len(known) < len(like) or not _on_grids(known, which, scale):
+        return None
+    columns = PlainReleases.of(known).columns
+
+    def each(column: Sequence[_Value]) -> Sequence[_Value]:
+        return list(map(column.__getitem__, which.tolist())) if len(known) > 1 else [column[0]] * len(which)
+
+    block = PlainColumns(
+        labels=labels,
+        gaussian=columns.gaussian[which],
+        bases=each(columns.bases),
+        sensitivity=columns.sensitivity[which],
+        scale=scale,
+        runs=columns.runs[which],
+        zcdp=columns.zcdp[which],
+        pure=columns.pure[which],
+        figure=columns.figure[which],
+        partitions=each(columns.partitions),
+        grids=each(columns.grids),
+    )
+    return PlainReleases(block), stated[-1]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _like(shape: _Shape) -> PlainRelease | None:
+    """A line of this shape as it is read alone; None where it is left to the full reading.
+
+    What stands for label and scale is found there again, and any other may stand there.
+    """
+    begin, middle, end = shape
+    found = LINE.fullmatch(f'{begin}a{middle}1{end}{"0" * 64}"}}\n')
+    if found is None:
+        return None
+    label, scale = len(begin), len(begin) + 1 + len(middle)
+    its = found.span("sigma" if found["sigma"] else "scale")
+    return plain_of(found) if (found.span("label"), its) == ((label, label + 1), (scale, scale + 1)) else None
+
+
+def _on_grids(like: Sequence[PlainRelease], which: NDArray[np.intp], scale: NDArray[np.float64]) -> bool:
+    """Whether the grids that are stated follow from the scales: a larger scale has no finer grid."""
+    stated = [one.grid for one in like]
+    for exponent in set(stated) - {None}:
+        its = scale[np.array([one == exponent for one in stated])[which]]
+        if not grid_of(float(its.min())) == grid_of(float(its.max())) == exponent:
+            return False
+    return True
+
+
+def _chained(lines: Sequence[bytes], stated: _Column, previous: str) -> bool:
+    """Whether each line's hash follows from its own bytes and the hash before."""
+    sha256, before = hashlib.sha256, previous.encode()
+    for line, digest in zip(lines, stated, strict=True):
+        if sha256(before + line[:-TAIL] + b"}").hexdigest() != digest:
+            return False
+        before = digest.encode()
+    return True
+
+
+def _numbers(column: _Column) -> NDArray[np.float64] | None:
+    """The column as numbers; None if canonical JSON writes any of them otherwise."""
+    try:
+        values = list(map(float, column))
+    except ValueError:
+        return None
+    together = " ".join(column) + " "
+    if list(map(repr, values)) != list(column) or "e" in together or ".0 " in together:
+        known = {digits: canonical(digits) for digits in set(column)}
+        if None in known.values():
+            return None
+    return np.array(values)

@@ -1,0 +1,233 @@
+"""Data that every run opens for itself, and neighbouring tables that are made of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import DataError
+from dpaudit.tables.frames import opened
+
+#: How many units a table has on which replays run: one with the most rows, and others with many.
+_UNITS: Final = 30
+_NEW_UNIT, _NEW_KEY = "dpaudit: a new unit", "dpaudit: a new key"
+
+#: What a unit's rows may become.
+Change: TypeAlias = Literal["own", "nothing", "everyone", "high", "low", "strange", "new name"]
+
+WORDS: Final[dict[Change, str]] = {
+    "own": "as it is",
+    "nothing": "without rows",
+    "everyone": "with all units' rows, each twice",
+    "high": "with the largest numbers",
+    "low": "with the least numbers",
+    "strange": "with texts that no other row has, and with missing values",
+    "new name": "under a new name",
+}
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """Data that a function makes, called once by every run, in the run's own process.
+
+    Connections, and the threads of Polars and DuckDB, do not survive the fork that begins a run.
+    """
+
+    make: Callable[[], Any]
+
+
+def at_hand(data: Any) -> Any:
+    """The data, or what a `Deferred` makes."""
+    return data.make() if isinstance(data, Deferred) else data
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What neighbours of a table are made of: private, like the table.
+
+    Attributes:
+        units: those with the most rows, the first one with the most of all.
+        fresh: a unit that the table does not have.
+        local: whether the rows are in memory of a kind that survives a fork.
+    """
+
+    units: tuple[Any, ...]
+    fresh: Any
+    local: bool
+
+
+def facts(data: Any, unit: str | None) -> Facts | None:
+    """What is needed for a table's neighbours; None where data are no table that has the unit as a column."""
+    if unit is None or not _warmed():
+        return None
+    if not isinstance(data, Deferred):
+        return _facts(data, unit)
+    found = _elsewhere(lambda: _plain(_facts(data.make(), unit)))
+    return None if found is None else Facts(tuple(found["units"]), found["fresh"], local=False)
+
+
+def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> Iterator[tuple[Any, Any, str]]:
+    """Pairs of tables that differ in the unit with the most rows, and what differs."""
+    changes: tuple[Change, ...] = ("everyone", "high", "low", "strange")
+    about = "the unit with the most rows"
+    if relation is Neighbouring.REPLACE_ONE:
+        pairs: list[tuple[Change, Change]] = [("own", each) for each in changes]
+        pairs += [("everyone", "new name"), ("high", "low")]
+    else:
+        pairs = [(each, "nothing") for each in changes]
+    for one, other in pairs:
+        made = [functools.partial(changed, data, unit, known, each) for each in (one, other)]
+        first, second = (each() if known.local else Deferred(each) for each in made)
+        yield first, second, f"{about}, {WORDS[one]} and {WORDS[other]}"
+
+
+def empty(data: Any, known: Facts) -> Any:
+    """A table with the same columns and no rows."""
+    make = functools.partial(_without_rows, data)
+    return make() if known.local else Deferred(make)
+
+
+def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
+    """The rows of a few units, of which the first one's have changed."""
+    import narwhals as nw
+
+    with _quietly():
+        frame: Any = nw.from_native(at_hand(data))
+        schema = frame.collect_schema()
+        heaviest, column = known.units[0], nw.col(unit)
+        own = frame.filter(column == heaviest)
+        rest = frame.filter(column.is_in(list(known.units[1:])))
+        kind = schema[unit]
+        others = [name for name in schema if name != unit]
+        values: dict[str, Any]
+        new: list[Any]
+        new, values = [own], {}
+        match change:
+            case "nothing":
+                new = []
+            case "everyone":
+                all_rows = rest.with_columns(nw.lit(heaviest).cast(kind).alias(unit))
+                new = [own, own, all_rows, all_rows]
+            case "new name":
+                values = {unit: known.fresh}
+            case "strange":
+                texts = {name: _NEW_KEY for name in others if schema[name] == nw.String}
+                new = [_with(own, schema, texts), _with(own, schema, dict.fromkeys(others))]
+            case "high" | "low":
+                sign = 1 if change == "high" else -1
+                numbers = {name: _extreme(schema[name], sign) for name in others}
+                values = {name: each for name, each in numbers.items() if each is not None}
+            case _:
+                pass
+        new = [_with(each, schema, values) for each in new]
+        return nw.to_native(nw.concat([rest, *(each.select(*schema) for each in new)], how="vertical"))
+
+
+def _with(frame: Any, schema: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    """A frame whose columns have one value each, of their own types."""
+    import narwhals as nw
+
+    return frame.with_columns(*(nw.lit(one).cast(schema[name]).alias(name) for name, one in values.items()))
+
+
+def _extreme(dtype: Any, sign: int) -> Any:
+    """A number that is large for its type; None for what is no number."""
+    if dtype.is_float():
+        return sign * 1e30
+    if not dtype.is_integer():
+        return None
+    if dtype.is_unsigned_integer():
+        return 100 if sign > 0 else 0
+    return sign * 100 if str(dtype) == "Int8" else sign * 30_000
+
+
+def _without_rows(data: Any) -> Any:
+    import narwhals as nw
+
+    with _quietly():
+        return nw.to_native(nw.from_native(at_hand(data)).head(0))
+
+
+def _warmed() -> bool:
+    """Import here what every run would import in its own process; whether narwhals is there."""
+    try:
+        importlib.import_module("dpaudit.tables.local")
+    except ImportError:
+        return False
+    return True
+
+
+def _facts(data: Any, unit: str) -> Facts | None:
+    """As `facts`, of data that are at hand."""
+    import narwhals as nw
+
+    with _quietly():
+        try:
+            found: Any = nw.from_native(data)
+        except TypeError:
+            return None
+        frame = opened(data)
+        if frame.kinds.get(unit) not in {"text", "whole"}:
+            return None
+        lazy = found.lazy().filter(~nw.col(unit).is_null())
+        sizes = lazy.group_by(unit).agg(nw.len().alias("dpaudit_rows"))
+        most = sizes.sort("dpaudit_rows", unit, descending=[True, False]).head(_UNITS).collect()
+        units = tuple(row[0] for row in most.select(unit).rows())
+        largest = lazy.select(nw.col(unit).max()).collect().rows()
+    if not units:
+        return None
+    fresh = _NEW_UNIT if frame.kinds[unit] == "text" else int(largest[0][0]) + 1
+    kind = found.implementation
+    local = isinstance(found, nw.DataFrame) and (kind.is_pandas() or kind.is_pyarrow())
+    return Facts(tuple(each if isinstance(each, str) else int(each) for each in units), fresh, local)
+
+
+def _plain(found: Facts | None) -> Mapping[str, Any] | None:
+    return None if found is None else {"units": found.units, "fresh": found.fresh}
+
+
+def _elsewhere(make: Callable[[], Any]) -> Any:
+    """What a function returns in a fork of this process, in which it may start threads; plain values."""
+    if sys.platform != "linux":
+        return make()
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks in a process with threads
+        pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reading)
+            with os.fdopen(writing, "w", encoding="utf-8") as file:
+                try:
+                    json.dump({"found": make()}, file)
+                except Exception as error:  # noqa: BLE001  (it is raised in the other process)
+                    json.dump({"error": f"{type(error).__name__}: {error}"}, file)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    answer = json.loads(text) if text else {"error": "its process ended"}
+    if "error" in answer:
+        raise DataError(f"cannot be opened: {answer['error']}", where="--data", remedy="correct the function")
+    return answer["found"]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the notice that Dask's support moves to a package of its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield

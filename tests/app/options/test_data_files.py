@@ -1,0 +1,135 @@
+"""What --data reads for an algorithm of one's own, and how it refuses the rest."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpaudit.app.options.data_files import read_data
+from dpaudit.errors import DataError, UsageError
+from dpaudit.tables.sources import Deferred
+
+VISITS = "patient,ward,minutes,age\np1,ICU,1.5,30\np2,,2,\np1,ER,,50\n"
+
+
+def written(tmp_path: Path, text: str, name: str = "visits.csv") -> str:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return str(tmp_path / name)
+
+
+def test_a_table_with_text(tmp_path: Path) -> None:
+    found = read_data(written(tmp_path, VISITS), None)
+    assert [str(kind) for kind in found.schema.types] == ["string", "string", "double", "int64"]
+    assert found.to_pydict() == {
+        "patient": ["p1", "p2", "p1"],
+        "ward": ["ICU", None, "ER"],
+        "minutes": [1.5, 2.0, None],
+        "age": [30, None, 50],
+    }
+
+
+def test_numbers_stay_an_array_unless_a_column_is_the_unit(tmp_path: Path) -> None:
+    path = written(tmp_path, "patient,age\n1,30\n2,50\n")
+    assert isinstance(read_data(path, "row"), np.ndarray)
+    assert read_data(path, "patient").to_pydict() == {"patient": [1, 2], "age": [30, 50]}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (VISITS + "p1,ICU,x,1\n", 5, "no number in column 'minutes'"),
+        (VISITS + "p1,ICU,inf,1\n", 5, "NaN or infinity in column 'minutes'"),
+        (VISITS + "p1,ICU,nan,1\n", 5, "NaN or infinity in column 'minutes'"),
+        (VISITS + "p1,ICU\n", 5, "2 cells, where the first line names 4 columns"),
+        (VISITS + "\np1,ICU,1,1\n", 5, "0 cells, where"),
+        ("a,a\nx,1\n", 1, "needs a name of its own"),
+        ("a,\nx,1\n", 1, "needs a name of its own"),
+    ],
+)
+def test_a_fault_is_named_with_line_and_column(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(DataError, match=words) as error:
+        read_data(path, None)
+    assert error.value.where == f"--data {path}:{line}"
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n", 'a,b\n"x,1\n', "a,b\nx,\udcff\n"])
+def test_files_that_hold_no_table_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DataError):
+        read_data(str(path), "a")
+
+
+def test_parquet_and_a_folder_of_it(tmp_path: Path) -> None:
+    one, two = pa.table({"patient": ["a"], "age": [1]}), pa.table({"patient": ["b"], "age": [2]})
+    (tmp_path / "visits").mkdir()
+    pq.write_table(one, tmp_path / "visits" / "1.parquet")
+    pq.write_table(two, tmp_path / "visits" / "2.parquet")
+    assert read_data(str(tmp_path / "visits" / "1.parquet"), None).equals(one)
+    assert read_data(str(tmp_path / "visits"), None).equals(pa.concat_tables([one, two]))
+    pq.write_table(pa.table({"patient": [1]}), tmp_path / "visits" / "3.parquet")
+    with pytest.raises(DataError, match=r"other columns than those of 1.parquet") as error:
+        read_data(str(tmp_path / "visits"), None)
+    assert error.value.where.endswith("3.parquet")
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        read_data(written(tmp_path, "text", "visits.parquet"), None)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"without a .parquet file"):
+        read_data(str(tmp_path / "empty"), None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"pyarrow is not installed(.|\n)*dpaudit\[parquet\]"):
+        read_data(str(tmp_path / "visits.parquet"), None)
+
+
+def test_a_function_is_called_by_each_run(tmp_path: Path) -> None:
+    path = written(tmp_path, "def visits(): return [1]\nword = 'no'\n", "load.py")
+    found = read_data(f"{path}:visits", None)
+    assert isinstance(found, Deferred)
+    assert found.make() == [1]
+    with pytest.raises(UsageError, match=r"has no 'visit'(.|\n)*did you mean visits"):
+        read_data(f"{path}:visit", None)
+    with pytest.raises(UsageError, match="not a function"):
+        read_data(f"{path}:word", None)
+
+
+def test_files_that_are_not_there_and_queries_that_are_none() -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.csv is not there"):
+        read_data("nowhere.csv", None)
+    with pytest.raises(UsageError, match="no query"):
+        read_data("duckdb:visits.db", None)
+    with pytest.raises(UsageError, match=r"nowhere\.db is not there"):
+        read_data("duckdb:nowhere.db?select 1", None)
+
+
+def test_without_duckdb_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(UsageError, match=r"duckdb is not installed(.|\n)*dpaudit\[engines\]"):
+        read_data(f"duckdb:{written(tmp_path, '', 'visits.db')}?select 1", None)
+
+
+@pytest.mark.interoperability
+def test_a_query_is_opened_by_each_run(tmp_path: Path) -> None:
+    duckdb: Any = importlib.import_module("duckdb")
+    path = tmp_path / "visits.db"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "create table visits as select 'p' || (i % 7) as patient, i as age from range(50) t(i)"
+        )
+    query = "from visits where age > 9"
+    found = read_data(f"duckdb:{path}?{query}", None)
+    assert isinstance(found, Deferred)
+    assert found.make().fetchall() == found.make().fetchall()
+    assert len(found.make().fetchall()) == 40
+    with pytest.raises(DataError, match="a query that fails"):
+        read_data(f"duckdb:{path}?select nothing", None).make()

@@ -1,0 +1,71 @@
+"""Streams whose items are sums of contributions that the curator clips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit import L2, Curator, Gaussian, MatrixMechanism, NoNoise, Toeplitz, TreeAggregation, run
+from dpaudit.errors import InvalidParameter, SensitivityTooSmall
+from dpaudit.mechanisms import Array
+
+ADDED: Any = {"neighbouring": "add-or-remove-one"}
+ROWS = np.random.default_rng(2).normal(size=(3, 7, 4)) * 3.0  # of seven units at three steps
+TREE = TreeAggregation(sigma=2.0, sensitivity=L2(0.5), steps=3)
+BANDED = MatrixMechanism(sigma=2.0, sensitivity=L2(0.5), steps=3, strategy=Toeplitz(coefficients=(1.0, 0.5)))
+
+
+def sums(rows: Array, curator: Curator, mechanism: Any = TREE, bound: float | None = 0.5) -> list[Array]:
+    stream = curator.stream(mechanism, "sums", (4,), bound=bound)
+    return [stream.add(step) for step in rows]
+
+
+@pytest.mark.parametrize("mechanism", [TREE, BANDED])
+def test_each_contribution_is_clipped_and_the_ledger_says_so(mechanism: Any) -> None:
+    made = run(lambda rows, curator: sums(rows, curator, mechanism), ROWS, noise=NoNoise(), **ADDED)
+    clipped = ROWS / np.maximum(1.0, np.linalg.norm(ROWS, axis=2, keepdims=True) / 0.5)
+    np.testing.assert_allclose(made.output, clipped.sum(axis=1).cumsum(axis=0), atol=1e-8)
+    (release,) = made.ledger
+    assert release.mechanism.sensitivity.basis == "clipped"
+
+
+def test_one_unit_moves_an_item_by_at_most_the_bound() -> None:
+    whole = run(sums, ROWS, noise=NoNoise(), **ADDED).output
+    for unit in range(7):
+        others = np.delete(ROWS, unit, axis=1)
+        moved = np.diff(
+            np.array(whole) - np.array(run(sums, others, noise=NoNoise(), **ADDED).output), axis=0
+        )
+        assert np.linalg.norm(moved, axis=1).max() <= 0.5 * (1.0 + 1e-12)
+
+
+def test_without_a_bound_the_sensitivity_is_declared() -> None:
+    (release,) = run(lambda rows, curator: sums(rows.sum(axis=1), curator, bound=None), ROWS).ledger
+    assert release.mechanism.sensitivity.basis == "declared"
+
+
+def test_a_sensitivity_below_the_bound_is_refused() -> None:
+    with pytest.raises(SensitivityTooSmall):
+        run(lambda rows, curator: sums(rows, curator, bound=0.6), ROWS, **ADDED)
+    with pytest.raises(SensitivityTooSmall):  # of a replaced unit twice the bound
+        run(sums, ROWS, neighbouring="replace-one")
+
+
+@pytest.mark.parametrize("rows", [1.0, np.zeros(4), np.zeros((2, 3)), np.zeros((2, 4, 1))])
+def test_what_is_no_table_of_contributions_is_refused(rows: Any) -> None:
+    with pytest.raises(InvalidParameter, match="sums"):
+        run(lambda data, curator: sums([data], curator), rows, **ADDED)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_bound_is_a_positive_number(bound: float) -> None:
+    with pytest.raises(InvalidParameter):
+        run(lambda rows, curator: sums(rows, curator, bound=bound), ROWS, **ADDED)
+
+
+def test_what_is_no_stream_is_refused_with_a_bound_too() -> None:
+    noise: Any = Gaussian(sigma=1.0, sensitivity=L2(0.5))
+    with pytest.raises(InvalidParameter, match="no steps"):
+        run(lambda rows, curator: sums(rows, curator, noise), ROWS)

@@ -1,0 +1,156 @@
+"""Keys by noise: probabilities against the definition, thresholds against tails, the curator's call."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpaudit import ApproxDP, Claim, Curator, KeySelection, account, run
+from dpaudit.curator.noise import NoNoise
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms.selecting.keys import decoded, encode
+
+PARAMETERS = [
+    (1.0, 1e-6, 1),
+    (0.1, 1e-9, 3),
+    (3.0, 0.3, 2),
+    (1e-3, 1e-4, 1),
+    (700.0, 1e-300, 1),
+    (1e9, 0.5, 10**6),
+    (0.5, 0.999, 1),
+    (1.0, 1e-17, 1),
+]
+
+
+def selection(method: str, epsilon: float, delta: float, changes: int) -> KeySelection:
+    return KeySelection(method=method, epsilon=epsilon, delta=delta, changes=changes)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "changes"), PARAMETERS)
+def test_each_coin_is_private_for_one_unit(epsilon: float, delta: float, changes: int) -> None:
+    """The four inequalities of (a, b)-DP for a coin, from 60 digits: no theorem is used."""
+    chances = selection("optimal", epsilon, delta, changes).probabilities(10**6)
+    with mp.workdps(60):
+        growth, slack = mp.exp(mp.mpf(epsilon) / changes), mp.mpf(delta) / changes
+        assert chances[0] == 0.0
+        for p, q in itertools.pairwise([*map(mp.mpf, chances), mp.mpf(chances[-1])]):
+            assert p <= q <= 1
+            assert q <= growth * p + slack
+            assert p <= growth * q + slack
+            assert 1 - p <= growth * (1 - q) + slack
+            assert 1 - q <= growth * (1 - p) + slack
+
+
+def test_no_coin_could_be_much_likelier() -> None:
+    """The recurrence in 60 digits, which is the optimum, is met to 1e-12."""
+    epsilon, delta = 0.7, 1e-7
+    chances = selection("optimal", epsilon, delta, 1).probabilities(10**6)
+    with mp.workdps(60):
+        p, growth = mp.mpf(0), mp.exp(mp.mpf(epsilon))
+        for found in chances[1:]:
+            p = min(growth * p + delta, 1 - (1 - p - delta) / growth, mp.mpf(1))
+            assert abs(found - p) <= 1e-12 * p
+    assert chances[-1] == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "changes"), PARAMETERS[:4])
+@pytest.mark.parametrize("method", ["laplace", "gaussian"])
+def test_thresholds_keep_both_halves_of_the_guarantee(
+    method: str, epsilon: float, delta: float, changes: int
+) -> None:
+    scale, threshold = selection(method, epsilon, delta, changes).noise_and_threshold()
+    with mp.workdps(60):
+        s, e, d = mp.mpf(scale), mp.mpf(epsilon), mp.mpf(delta)
+        distance = (mp.mpf(threshold) - mp.mpf(2) ** -32 * s - 1) / s  # the grid rounds up by half a step
+        if method == "laplace":
+            assert changes / s <= e
+            unseen, moved = mp.exp(-distance) / 2, mp.mpf(0)
+        else:
+            unseen, mu = mp.erfc(distance / mp.sqrt(2)) / 2, mp.sqrt(changes) / s
+            moved = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+        assert 1 - (1 - unseen) ** changes + moved <= d
+        # And neither is wasted.
+        assert unseen * changes + moved >= d * (1 - mp.mpf(10) ** -4)
+
+
+KEYS = [("ICU", 1), ("ER", 2), ('Ä"\ud800', -(2**63)), ("", 2**63 - 1)]
+
+
+def test_keys_survive_being_encoded() -> None:
+    assert decoded(encode(KEYS)) == KEYS
+    assert decoded(encode([])) == decoded(np.zeros(7)) == []
+    assert decoded(encode([(True,), (False,)])) == [(True,), (False,)]
+    with pytest.raises(InvalidParameter, match="holds no keys"):
+        decoded(np.array([65.0]))
+
+
+def kept(units: Any, mechanism: KeySelection, keys: Any = None, **options: Any) -> Any:
+    names = [(f"k{i:03}",) for i in range(len(units))] if keys is None else keys
+
+    def algorithm(data: Any, curator: Curator) -> Any:
+        return curator.release_keys(names, data, mechanism, label="keys")
+
+    guarantee = ApproxDP(epsilon=mechanism.epsilon, delta=mechanism.delta)
+    return run(algorithm, units, claim=Claim(guarantee, neighbouring="add-or-remove-one"), **options)
+
+
+@pytest.mark.parametrize("method", ["optimal", "laplace", "gaussian"])
+def test_keys_without_units_never_come_out_and_those_with_many_do(method: str) -> None:
+    mechanism = selection(method, 1.0, 1e-6, 1)
+    for options in ({}, {"seed": 1}):
+        found = kept([0, 1, 10_000, 0, 10_000], mechanism, **options)
+        assert found.output == [("k002",), ("k004",)]
+    assert str(account(found.ledger).bounds[0].guarantee) == "(1, 1e-06)-DP"
+    assert kept([0, 1, 3], mechanism, noise=NoNoise()).output == [("k001",), ("k002",)]
+    assert kept([], mechanism).output == []
+
+
+@pytest.mark.parametrize("method", ["optimal", "laplace", "gaussian"])
+def test_keys_are_kept_as_often_as_stated(method: str) -> None:
+    """Of 4000 keys of n units each; 5.5 sigma, two-sided below 1e-7, and the noise is drawn from seeds."""
+    mechanism = selection(method, 1.0, 0.01, 2)
+    for units in (1, 6, 12):
+        if method == "optimal":
+            chance = mechanism.probabilities(units)[-1]
+        else:
+            scale, threshold = mechanism.noise_and_threshold()
+            x = (threshold - units) / scale
+            tail = mp.erfc(x / mp.sqrt(2)) / 2 if method == "gaussian" else mp.exp(-abs(x)) / 2
+            chance = float(tail if method == "gaussian" or x >= 0 else 1 - tail)
+        found = len(kept([units] * 4000, mechanism, seed=7).output)
+        assert abs(found - 4000 * chance) <= 5.5 * (4000 * chance * (1 - chance)) ** 0.5 + 1
+
+
+def test_the_order_of_the_keys_says_nothing_of_the_rows() -> None:
+    mechanism, keys = selection("optimal", 9.0, 0.1, 1), [("b",), ("a",), ("c",)]
+    assert kept([90, 90, 90], mechanism, keys).output == [("a",), ("b",), ("c",)]
+
+
+@pytest.mark.parametrize(
+    ("units", "keys"),
+    [
+        ([1.5], [("a",)]),
+        ([-1], [("a",)]),
+        ([1, 2], [("a",)]),
+        ([1, 2], [("a",), ("a",)]),
+        ([1], [(None,)]),
+        ([1], [(1.5,)]),
+        ([float("nan")], [("a",)]),
+    ],
+)
+def test_what_is_no_table_of_keys_is_refused(units: Any, keys: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        kept(units, selection("optimal", 1.0, 0.1, 1), keys)
+
+
+def test_a_group_costs_what_any_such_mechanism_does() -> None:
+    found, count = selection("optimal", 1.0, 1e-6, 1).for_group(2, lambda figure, n: figure * n) or (None, 0)
+    assert count == 1
+    assert found is not None
+    assert found.epsilon == 2.0
+    assert Fraction(found.delta) >= Fraction(1e-6) * (1 + Fraction(2718281828, 10**9))

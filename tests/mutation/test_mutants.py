@@ -1,0 +1,61 @@
+"""The mutation run changes what it says, and what it does not notice is explained of lines that exist."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.mutants import mutants
+
+ROOT = Path(__file__).parents[2]
+SESSION = ROOT / "tests" / "mutation" / "session.py"
+SOURCE = '''
+"""A page of its own."""
+LIMIT: int = 3
+STEP = 2.0 * 5e-3
+
+def larger(a: int | None, b: int = 1) -> int:
+    """Two numbers."""
+    if a is None:
+        raise ValueError(f"{b + 1}" + "no number")
+    b += 1
+    return max(a, -b) if a < b or not b else LIMIT
+'''
+
+
+def test_each_mutant_is_another_program_with_one_change() -> None:
+    found = list(mutants(SOURCE))
+    assert [(one.line, one.change) for one in found] == [
+        (4, "* to / before 0.005"),
+        (4, "2.0 to 3.0"),
+        (8, "is to is not before None"),
+        (10, "+= to -="),
+        (10, "1 to 2"),
+        (11, "or to and"),
+        (11, "< to <= before b"),
+        (11, "< to > before b"),
+        (11, "not dropped before b"),
+        (11, "max to min"),
+        (11, "- dropped before b"),
+    ]
+    texts = {ast.unparse(one.tree) for one in found}
+    assert len(texts) == len(found)
+    assert ast.unparse(ast.parse(SOURCE)) not in texts
+    assert found[5].function == "larger"
+    assert found[0].function == ""
+
+
+@pytest.mark.nightly
+def test_a_whole_function_of_planted_faults_is_noticed_and_kept() -> None:
+    """The fault is planted in the tests: without them the same mutants survive."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(SESSION), "relations.py"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\| `claims/relations.py` \| \d+ \| (\d+) \| \1 \| 0 \| 0 \|", done.stdout)

@@ -1,0 +1,149 @@
+"""A table brings its own pairs: what its author got wrong is found, and what is right is left alone."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpaudit
+from dpaudit import L2, ZCDP, Claim, Curator, Gaussian
+from dpaudit.auditors.neighbours import frame_pairs
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.verdicts import Experiment, Proof
+from dpaudit.tables.sources import Deferred
+
+WARDS = ["ICU", "ER", "ENT"]
+COST = ZCDP(rho=0.1)
+#: Sigma for rows of one patient, at most 4 in all, which move a table of counts by at most 4.
+NOISE = Gaussian(sigma=4.0 / 0.2**0.5, sensitivity=L2(4.0))
+
+
+def visits(people: int = 12) -> pd.DataFrame:
+    draw = np.random.default_rng(3)
+    patients = [f"p{i}" for i in range(people) for _ in range(1 + i % 6)]
+    frame = pd.DataFrame({"patient": patients, "ward": draw.choice(WARDS, len(patients))})
+    return frame.assign(minutes=draw.integers(5, 90, len(patients)) * 1.0)
+
+
+def claimed(algorithm: Any, relation: str = "add-or-remove-one", rho: float = 0.2) -> Any:
+    algorithm.claim = Claim(ZCDP(rho=rho), unit="patient", neighbouring=relation)
+    return algorithm
+
+
+def report(frame: Any, curator: Curator) -> Any:
+    bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4, groups_per_unit=2)
+    wards = bounded.group_by("ward", keys=WARDS)
+    return wards.count(cost=COST), wards.mean("minutes", lower=0.0, upper=60.0, cost=COST)
+
+
+def no_bounding(frame: pd.DataFrame, curator: Curator) -> Any:
+    counts = frame.groupby("ward").size().reindex(WARDS, fill_value=0)
+    return curator.release(counts.to_numpy(dtype=float), NOISE, label="visits")
+
+
+def keys_of_the_data(frame: pd.DataFrame, curator: Curator) -> Any:
+    bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4, groups_per_unit=2)
+    return bounded.group_by("ward", keys=sorted(frame["ward"].dropna().unique())).count(cost=COST)
+
+
+def mean_by_the_private_count(frame: pd.DataFrame, curator: Curator) -> Any:
+    bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4)
+    return bounded.sum("minutes", lower=0.0, upper=60.0, cost=COST) / max(len(frame), 1)
+
+
+def bounded_before_a_join(frame: pd.DataFrame, curator: Curator) -> Any:
+    kept = frame.groupby("patient").head(4)
+    staff = pd.DataFrame({"ward": np.repeat(WARDS, 5), "nurse": range(15)})
+    counts = kept.merge(staff, on="ward").groupby("ward").size().reindex(WARDS, fill_value=0)
+    return curator.release(counts.to_numpy(dtype=float), NOISE, label="visits and nurses")
+
+
+def bounded_after_a_join(frame: pd.DataFrame, curator: Curator) -> Any:
+    staff = pd.DataFrame({"ward": np.repeat(WARDS, 5), "nurse": range(15)})
+    bounded = curator.table(frame.merge(staff, on="ward"), unit="patient").bound(rows_per_unit=4)
+    return bounded.group_by("ward", keys=WARDS).count(cost=COST)
+
+
+def certified(algorithm: Any, data: Any, **options: Any) -> Certificate:
+    auditor = functools.partial(dpaudit.audit, trials=2)
+    return dpaudit.certify(algorithm, data, auditor=auditor, **{"in_process": True, **options})
+
+
+FAULTS = [no_bounding, keys_of_the_data, mean_by_the_private_count, bounded_before_a_join]
+RELATIONS = ["add-or-remove-one", pytest.param("replace-one", marks=pytest.mark.nightly)]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Any, relation: str) -> None:
+    found = certified(claimed(fault, relation, rho=0.4), visits())
+    assert found.experiment is Experiment.REFUTED
+
+
+@pytest.mark.parametrize("relation", [*RELATIONS, pytest.param("zero-out", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("innocent", [report, pytest.param(bounded_after_a_join, marks=pytest.mark.nightly)])
+def test_what_is_right_is_left_alone(innocent: Any, relation: str) -> None:
+    found = certified(claimed(innocent, relation), visits())
+    assert (found.proof, found.experiment) == (Proof.PROVED, Experiment.NOT_REFUTED)
+
+
+@pytest.mark.nightly
+def test_whole_numbers_as_units_and_no_text_at_all() -> None:
+    frame = pa.table({"patient": [1, 1, 2, 2**62], "age": [30, 30, 50, 70], "ill": [True, False, True, True]})
+
+    def ages(table: Any, curator: Curator) -> Any:
+        bounded = curator.table(table, unit="patient").bound(rows_per_unit=1)
+        return bounded.sum("age", lower=0, upper=100, cost=COST), bounded.count(cost=COST)
+
+    assert certified(claimed(ages), frame).experiment is Experiment.NOT_REFUTED
+
+
+def test_a_run_beside_a_twin_without_rows() -> None:
+    found = certified(claimed(report), visits(), in_process=False)
+    assert (found.proof, found.experiment) == (Proof.PROVED, Experiment.NOT_REFUTED)
+    stand_in = [each.text for each in found.not_checked if each.code == "public-stand-in"]
+    assert stand_in == ["an empty table with the columns of the data"]
+
+
+@pytest.mark.nightly
+def test_selected_keys_cross_to_the_holder() -> None:
+    def selected(frame: Any, curator: Curator) -> Any:
+        bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4, groups_per_unit=1)
+        keys = bounded.select_keys("ward", cost=dpaudit.ApproxDP(epsilon=1.0, delta=0.01))
+        return bounded.group_by("ward", keys=keys).count(cost=dpaudit.PureDP(epsilon=1.0)) if keys else {}
+
+    selected.claim = Claim(
+        dpaudit.ApproxDP(epsilon=2.0, delta=0.01), unit="patient", neighbouring="add-or-remove-one"
+    )
+    found = certified(selected, visits(90), in_process=False)
+    assert (found.proof, found.experiment) == (Proof.PROVED, Experiment.NOT_REFUTED)
+
+
+def test_data_that_are_no_such_table_bring_no_pairs() -> None:
+    claim = Claim(ZCDP(rho=0.2), unit="patient", neighbouring="add-or-remove-one")
+    about_rows = Claim(ZCDP(rho=0.2), unit="row")
+    for data in (np.zeros((3, 2)), [1, 2], visits()[["ward"]], visits(0)):
+        assert frame_pairs(data, claim) is None
+    assert frame_pairs(visits(), about_rows) is None
+    assert frame_pairs(visits(), None) is None
+
+
+@pytest.mark.interoperability
+def test_engines_with_threads_of_their_own_are_opened_by_each_run(tmp_path: Path) -> None:
+    polars, duckdb = (importlib.import_module(name) for name in ("polars", "duckdb"))
+    visits().to_parquet(tmp_path / "visits.parquet")
+    path = str(tmp_path / "visits.parquet")
+    for make in (
+        lambda: polars.scan_parquet(path),
+        lambda: polars.read_parquet(path),
+        lambda: duckdb.read_parquet(path),
+    ):
+        found = certified(claimed(report), Deferred(make), in_process=False)
+        assert (found.proof, found.experiment) == (Proof.PROVED, Experiment.NOT_REFUTED)

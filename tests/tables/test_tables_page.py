@@ -1,0 +1,38 @@
+"""The page on tables: its first query runs as it stands, and its study is proved."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpaudit import account, judge, run
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+
+
+def query(code: str, frame: Any, name: str) -> Any:
+    scope: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, "page", "exec"), scope)  # noqa: S102  (the page's own code)
+    found = run(scope[name], frame)
+    assert judge(found.ledger, account(found.ledger), (), command="run").all_proved
+    return found.output
+
+
+def test_the_first_query_is_proved_as_it_stands() -> None:
+    code = re.search(r"```python\n# report.py\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert code is not None
+    assert code[1].count("\n") <= 12
+    frame = pd.DataFrame({"patient": ["a", "b"], "ward": ["ICU", "ER"], "minutes": [20.0, 30.0]})
+    counts, means = query(code[1], frame, "weekly")
+    assert list(counts) == list(means) == ["ICU", "ER", "ENT"]
+
+
+def test_the_study_is_proved() -> None:
+    columns = ["start", "stop", "event", "age", "year", "surgery", "transplant", "id"]
+    frame = pd.DataFrame([[0, 50, 1, -17.2, 0.1, 0, i % 2, i] for i in range(4)], columns=columns)
+    code = (ROOT / "examples" / "heart_transplants.py").read_text(encoding="utf-8")
+    assert set(query(code, frame, "report")) == {"patients", "deaths", "age", "days"}
