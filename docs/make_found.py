@@ -1,9 +1,9 @@
 """Write docs/found.md: audits of other libraries' code, each run again where the library is installed.
 
-Usage: python docs/make_found.py [LIBRARY ...]
+Usage: python docs/make_found.py [LIBRARY ... | page]
 
 Without names, every library that can be imported is audited. The others keep the results that are stored in
-docs/found/results.json.
+docs/found/results.json; `page` audits none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEAD = """# What was found in other libraries
 
 Audits of code that nobody here wrote, by [replay with the library's noise routed](libraries.md); a few are
 sampled. REFUTED means that the claim is false on the pair, or that something leaves beside the noise: the
-evidence says what. Claims that are true stay unrefuted. Each row can be repeated with its command.
+evidence says what. Each row can be repeated with its command, from the repository's root.
 """
 
 RECORDER = """
@@ -47,7 +47,7 @@ RECORDER = """
 dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv 2602.17454) reports 13 violations in
 12 libraries. The table of the paper was not at hand where this page was made. What follows is what its
 authors publish beside it: the issues that they opened, and the reduced examples in the tests of their
-package. These name fewer than 13 single faults, so some of the 13 may be missing here.
+package. These name more than 13 single faults; which of them the paper counts is not known here.
 
 | library | what they report | here |
 |---|---|---|
@@ -57,15 +57,15 @@ package. These name fewer than 13 single faults, so some of the 13 may be missin
 | Opacus | the divisor follows from the private number of records (issue 571) | refuted: `engine` |
 | Opacus | NaN survives clipping | refuted: `public_numbers` with `missing_value` |
 | SmartNoise SQL | the odometer's formula lacks a logarithm (issue 621) | not an audit's matter: it states too large a budget |
-| SmartNoise Synth | the covariance is computed from data that were not clipped (issue 622) | not run: its noise is numpy's, drawn by itself, and the package needs more than its own library |
-| SmartNoise Synth | NaN survives preprocessing | not run, as above |
+| SmartNoise Synth | the covariance is computed from data that were not clipped (issue 622) | not run: smartnoise-synth 1.0.8 computes it from the clipped data |
+| SmartNoise Synth | NaN survives preprocessing | not run: no adapter |
 | Private-PGM (mbi) | JAM: the sensitivity of the scores is 4, not 2 (issue 65) | not run: no adapter |
 | dpmm | the domain is read from the data (issue 18); sensitivity; NaN | not run: no adapter |
 | Synthcity | the number of records is used as if it were public; PrivBayes without noise where K is the number of features; NaN | not run: no adapter |
 | MOSTLY AI | one budget is spent twice | not run: no adapter |
 
 Found beside that list: the empty cluster of `kmeans`, the missing values in `nanmean` and `nansum`, the
-truncation of `total`, and the share of the private batch in `adaptive_clipping`.
+truncation of `total`, the share of the private batch in `adaptive_clipping`, and NaN in PipelineDP.
 
 A library without an adapter can be audited by [sampling](auditing.md). `python docs/make_found.py` writes
 this page.
@@ -114,6 +114,8 @@ def evidence(audit: dict[str, Any]) -> str:
         first = findings[0]
         label = f" in `{first['label']}`" if first.get("label") else ""
         detail = re.sub(r" by [a-z-]+\(.*?\)(?= where | was |$)", "", first["detail"])
+        if re.fullmatch(r"('.*') where \1 was recorded", detail):
+            detail = "the noise that is stated differs between the two sides"
         detail = detail if len(detail) <= LONGEST else f"{detail[:LONGEST]} ..."
         if first.get("measured") is not None:
             detail = f"moves by {first['measured']:.4g}, stated {first['declared']:.4g}"
@@ -159,7 +161,7 @@ def page(results: dict[str, Any]) -> str:
 def main() -> None:
     """Audit, store and write."""
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    for library in sys.argv[1:] or DISTRIBUTIONS:
+    for library in [] if sys.argv[1:] == ["page"] else sys.argv[1:] or DISTRIBUTIONS:
         try:
             cases_of(library)
         except ImportError as error:

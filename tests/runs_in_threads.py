@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import os
 import socket
 import sys
@@ -20,15 +21,22 @@ VARIABLE = "DPAUDIT_TESTS_RUN_IN_THREADS"
 
 
 def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits: object) -> None:
-    """What `dpaudit.processes.host._serve` does, with a thread for each run."""
-    from dpaudit.ledger.ledger import Header, Ledger
+    """What `dpaudit.processes.host._serve` does, with a thread for each run; never returns."""
+    from dpaudit.ledger.ledger import Header
+    from dpaudit.processes.calls import answer_call
     from dpaudit.processes.wire import receive, send
-    from dpaudit.processes.worker import raised, run_target
+    from dpaudit.processes.worker import Counted, expect, raised, run_target
 
-    def run(served: Any, order: dict[str, Any], ledger: Ledger, channel: socket.socket) -> None:
+    def run(served: Any, order: dict[str, Any], header: dict[str, Any], channel: socket.socket) -> None:
         with channel:
-            own = copy.deepcopy((served.algorithm, served.data[order["data"]]))
-            run_target(*own, order, ledger, channel)
+            # A run leaves nothing behind in what others get.
+            algorithm, data = copy.deepcopy((served.algorithm, dict(served.data)))
+            own = dataclasses.replace(served, algorithm=algorithm, data=data)
+            if "call" in order:
+                answer_call(order["call"], own.held(), channel)
+            else:
+                ledger = Counted(Header(**header))
+                run_target(own.algorithm, own.data[order["data"]], order, ledger, channel)
 
     try:
         served = prepare()
@@ -37,22 +45,26 @@ def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits:
         os._exit(0)
     send(control, ("ready", dict(served.about)))
     header: dict[str, Any] = {}
+    status = 1  # of a message that is not known here
     with contextlib.suppress(EOFError, OSError):
         while True:
-            kind, *rest = receive(control)
-            if kind == "header":
-                (header,) = rest
-            elif kind == "run":
-                _, (number,), _, _ = socket.recv_fds(control, 1, 1)
-                channel = socket.socket(fileno=number)
-                given = served, rest[0], Ledger(Header(**header)), channel
-                threading.Thread(target=run, args=given, daemon=True).start()
-                send(control, 1)
-            else:
-                send(control, 0)
+            match receive(control):
+                case "header", header:
+                    pass
+                case "release", text:
+                    expect(text)
+                case "run", order:
+                    _, (number,), _, _ = socket.recv_fds(control, 1, 1)
+                    given = served, order, header, socket.socket(fileno=number)
+                    threading.Thread(target=run, args=given, daemon=True).start()
+                case "status", _, _:
+                    send(control, 0)
+                case _:
+                    break
+        sys.stderr.write("tests/runs_in_threads.py does not know this message\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(status)
 
 
 def patch_host() -> None:

@@ -26,8 +26,9 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
 from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP
 
-#: By how much more a sum in single precision may move, relative to its sensitivity.
-SINGLE: Final = 1e-3
+#: By how much more a sum in single precision may move, relative to its sensitivity: 100,000 gradients that
+#: point one way are rounded by that.
+SINGLE: Final = 1e-2
 #: What the theorem of adaptive clipping takes for the sensitivity of the number of unclipped gradients.
 UNCLIPPED: Final = 0.5
 

@@ -150,8 +150,8 @@ def test_each_step_is_one_release_with_the_stated_noise(clipping: str) -> None:
         stated = entry.release.mechanism
         assert stated.kind == "zcdp"
         assert stated.declared_sensitivity is not None
-        assert stated.declared_sensitivity.value == pytest.approx(2.0, rel=2e-3)
-        assert stated.rho == pytest.approx(1.0 / (2.0 * 1.5**2), rel=3e-3)
+        assert stated.declared_sensitivity.value == pytest.approx(2.0, rel=2e-2)
+        assert stated.rho == pytest.approx(1.0 / (2.0 * 1.5**2), rel=3e-2)
 
 
 def test_torch_is_as_it_was() -> None:
