@@ -78,7 +78,7 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("1 candidates", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, candidates=1, cost=COST))),
     ("for choices", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, cost=GDP(mu=1.0)))),
     ("no keys(.|\n)*select_keys", bounded(lambda t: t.group_by("ward", keys=[]))),
-    ("no keys", bounded(lambda t: t.group_by("ward", keys="ICU"))),
+    ("'ICU' is a text, not a list(.|\n)*keys=\\['ICU'\\]", bounded(lambda t: t.group_by("ward", keys="ICU"))),
     ("no keys", bounded(lambda t: t.group_by("ward", keys=None))),
     ("no column 'wrad'", bounded(lambda t: t.select_keys("wrad", cost=ApproxDP(epsilon=1.0, delta=0.1)))),
     ("no bound on the groups", lambda t: t.select_keys("ward", cost=ApproxDP(epsilon=1.0, delta=0.1))),
