@@ -18,7 +18,7 @@ from dpaudit.mechanisms import Array, GaussianProcess, StreamMechanism
 from dpaudit.mechanisms.matrices import require_symmetric
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.contributions import clip_rows
-from dpaudit.noise.grid import grid_of_bound
+from dpaudit.noise.grid import OnGrid, grid_of_bound
 from dpaudit.noise.sums import total
 
 
@@ -55,9 +55,8 @@ class Stream(NeverCopied):
             ScheduleBroken: as many items as the mechanism has steps were added before.
         """
         where = f"release {self._release.label!r}"
-        query = as_query(
-            item if self._bound is None else self._summed(item, self._bound), self._release.label
-        )
+        exactly = None if self._bound is None else self._summed(item, self._bound)
+        query = as_query(item if exactly is None else exactly.to_doubles(), self._release.label)
         if query.shape != self._shape:
             what = f"an item of shape {query.shape} in a stream of {self._shape}"
             remedy = "give every item the shape that the stream was made for"
@@ -77,12 +76,12 @@ class Stream(NeverCopied):
                 query,
                 self._sums.exact(),
                 self._answering,
-                (query,),
+                (query if exactly is None else exactly,),
                 at=np.array(float(self._sums.taken)),
             )
             return self._admission.ask(question)
 
-    def _summed(self, contributions: ArrayLike, bound: float) -> Array:
+    def _summed(self, contributions: ArrayLike, bound: float) -> OnGrid:
         """The exact sum of the contributions, each clipped to the bound on a public grid."""
         where = f"release {self._release.label!r}"
         rows = doubles(contributions, where)
@@ -91,7 +90,7 @@ class Stream(NeverCopied):
             remedy = "give one row per unit of privacy, each of the shape that the stream was made for"
             raise InvalidParameter(what, where=where, remedy=remedy)
         exponent = grid_of_bound(bound, self._mechanism.grid, where)
-        return total(clip_rows(rows, bound, self._mechanism.norm, exponent)).to_doubles()
+        return total(clip_rows(rows, bound, self._mechanism.norm, exponent))
 
 
 class NoisyFunction(NeverCopied):

@@ -22,7 +22,7 @@ from dpaudit.mechanisms.base import (
 )
 from dpaudit.mechanisms.matrices import symmetric_log_density
 from dpaudit.models import Count
-from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.grid import OnGrid, to_doubles
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 
@@ -31,7 +31,7 @@ class RunningSums(Protocol):
 
     taken: int
 
-    def push(self, item: Array) -> None:
+    def push(self, item: Array | OnGrid) -> None:
         """Add the next item; raises `InvalidParameter` where every step has been taken."""
 
     def exact(self) -> Array:
@@ -57,7 +57,7 @@ class StreamMechanism(GaussianNoise):
         """A stream of its own, which takes each item in turn."""
         streams: list[RunningSums] = []
 
-        def answer(item: Array, randomness: Randomness) -> Array:
+        def answer(item: Array | OnGrid, randomness: Randomness) -> Array:
             sums = streams[0] if streams else self.running(item.shape)
             streams[:] = [sums]
             sums.push(item)
@@ -159,11 +159,11 @@ class Tree:
         #: The same sums as exact as the noise that they get, and with it.
         self._totals: list[Array | OnGrid] = []
         self._noisy: list[Array] = []
-        self._item = np.zeros(shape)
+        self._item: Array | OnGrid = np.zeros(shape)
         self._answered = 0
         self.taken = 0
 
-    def push(self, item: Array) -> None:
+    def push(self, item: Array | OnGrid) -> None:
         """Add the next item: it and the full nodes below close one node.
 
         Raises:
@@ -174,7 +174,7 @@ class Tree:
         self.taken += 1
         self._item = item
         level = self._closed_level()
-        node = item + sum(self._sums[:level], np.zeros(self._shape))
+        node = to_doubles(item) + sum(self._sums[:level], np.zeros(self._shape))
         if level == len(self._sums):
             self._sums.append(node)
         else:

@@ -52,7 +52,9 @@ class Measure:
         if self.what == "square":
             reach = max(self.upper - self.center, self.center - self.lower)
             return 0, int(Fraction(reach) ** 2 / step)
-        return (math.ceil(Fraction(self.lower) / step), math.floor(Fraction(self.upper) / step))
+        high = math.floor(Fraction(self.upper) / step)
+        # Between bounds closer than a step there may be none: then all values are rounded down to one below.
+        return min(math.ceil(Fraction(self.lower) / step), high), high
 
     @property
     def most(self) -> Fraction:

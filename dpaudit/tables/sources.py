@@ -148,7 +148,8 @@ def _with(frame: Any, schema: Mapping[str, Any], values: Mapping[str, Any]) -> A
     """A frame whose columns have one value each, of their own types."""
     import narwhals as nw
 
-    return frame.with_columns(*(nw.lit(one).cast(schema[name]).alias(name) for name, one in values.items()))
+    columns = [nw.lit(one).cast(schema[name]).alias(name) for name, one in values.items()]
+    return frame.with_columns(*columns) if columns else frame  # lazy frames refuse none
 
 
 def _extreme(dtype: Any, sign: int) -> Any:

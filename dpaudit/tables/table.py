@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,6 +40,7 @@ class Releases(Protocol):
     """What a table needs of a curator."""
 
     ledger: Ledger
+    lock: threading.RLock
 
     def release(
         self, value: OnGrid, mechanism: AnyMechanism, *, label: str, claimed: AnyGuarantee | None = None
@@ -249,8 +251,9 @@ class Table:
         """A quantile of a column's values, of each group, by the exponential mechanism.
 
         It chooses among evenly spaced numbers between the bounds, the better the fewer values lie on the
-        wrong side (Smith 2011). Each group is a choice of its own. Where a unit is in one group, they cost
-        `cost` together, since each unit meets one of them; else each costs an equal part of it.
+        wrong side (Smith 2011). Each group is a choice of its own, and together they cost `cost`. Where a
+        unit is in one group, each costs all of it, since a unit meets one choice, or half where its rows may
+        be replaced by another group's; else each costs an equal part.
 
         Args:
             column: of numbers.
@@ -285,12 +288,13 @@ class Table:
         each_row = b if self._relation is Neighbouring.REPLACE_ONE else max(a, b - a)
         moved = float((self.rows_per_unit or 0) * each_row)
         apart = len(self.groups) > 1 and self._groups_of_a_unit() == 1
-        cost = cost if apart or len(self.groups) == 1 else share(cost, len(self.groups), f"release {label!r}")
+        met = self._relation.parts_touched(split_by_values=True) if apart else len(self.groups)
+        cost = cost if met == 1 else share(cost, met, f"release {label!r}")
         mechanism = Exponential(epsilon=choice_epsilon(cost, f"release {label!r}"))
         # Bins end right above each candidate and right below the next one, so that none is counted in both.
         edges = tuple(sorted({edge for point in points for edge in (point, math.nextafter(point, math.inf))}))
         sums = self._sums((Measure("rows"),), Bins(column, edges))
-        found = []
+        choices = []
         for group in self.groups:
             counts = [_of(sums, (*group, i))[0] for i in range(len(edges) + 1)]
             below, total = np.cumsum(counts), sum(counts)
@@ -299,12 +303,21 @@ class Table:
                 less = int(below[edges.index(point)])
                 more = total - int(below[edges.index(math.nextafter(point, math.inf))])
                 scores.append(-float(abs((b - a) * less - a * more)))
-            name = f"{label}: {_name(group)}" if self.keys else label
-            part = Partition(part=_name(group), split=label, by="values") if apart else None
-            chosen = self.curator.select(
-                np.array(scores), mechanism, label=name, score_sensitivity=moved, partition=part
-            )
-            found.append(points[chosen])
+            choices.append((_name(group), np.array(scores)))
+        found = []
+        with self.curator.lock:
+            # A split of its own: of other rows, or among other groups, a unit may be in another part.
+            split = f"{label}, from release {self.curator.ledger.number + 1}"
+            for name, of in choices:
+                part = Partition(part=name, split=split, by="values") if apart else None
+                chosen = self.curator.select(
+                    of,
+                    mechanism,
+                    label=f"{label}: {name}" if self.keys else label,
+                    score_sensitivity=moved,
+                    partition=part,
+                )
+                found.append(points[chosen])
         return self._answer(found)
 
     # What follows is used by the methods above.

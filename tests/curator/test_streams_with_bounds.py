@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpaudit import L2, Curator, Gaussian, MatrixMechanism, NoNoise, Toeplitz, TreeAggregation, run
+from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, SensitivityTooSmall
 from dpaudit.mechanisms import Array
 
@@ -39,6 +40,39 @@ def test_one_unit_moves_an_item_by_at_most_the_bound() -> None:
             np.array(whole) - np.array(run(sums, others, noise=NoNoise(), **ADDED).output), axis=0
         )
         assert np.linalg.norm(moved, axis=1).max() <= 0.5 * (1.0 + 1e-12)
+
+
+class Asked(NoNoise):
+    """No noise, and what noise would have been added to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[Any] = []
+
+    def answer(self, question: Question) -> Array:
+        self.given += question.given
+        return super().answer(question)
+
+
+@pytest.mark.parametrize("mechanism", [TREE, BANDED])
+def test_noise_is_added_to_the_exact_sum_of_contributions(mechanism: Any) -> None:
+    """Past 2^53 steps of the grid the nearest doubles differ by more than the unit's contribution."""
+    bound, step = 0.5, 0.5 / 2**39
+    rest = np.full((2**16, 1), bound)
+    rest[0] = (2**38 + 5) * step  # 2^55 - 2^38 + 5 steps in all, which no double is
+    sums = []
+    for rows in (rest, np.vstack([rest, [[bound]]])):
+        noise = Asked()
+        run(
+            lambda data, held: held.stream(mechanism, "s", (1,), bound=bound).add(data),
+            rows,
+            noise=noise,
+            **ADDED,
+        )
+        sums += noise.given
+    without, with_unit = sums
+    assert int(with_unit.integers[0]) - int(without.integers[0]) == 2**39
+    assert with_unit.to_doubles()[0] - without.to_doubles()[0] > bound
 
 
 def test_without_a_bound_the_sensitivity_is_declared() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from dpaudit import GDP, RDP, ZCDP, ApproxDP, Claim, Curator, PureDP, run
 from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
+from dpaudit.tables.frames import opened
 from dpaudit.tables.table import Table
 
 COST = ZCDP(rho=0.1)
@@ -175,3 +176,18 @@ def test_missing_values_and_nan_count_nothing() -> None:
 
 def test_what_a_function_returns_is_opened() -> None:
     assert asked(grouped(lambda t: t.count(cost=COST)), lambda: FRAME).keys() == {"ICU", "ER"}
+
+
+def test_one_units_strange_value_does_not_change_what_a_column_holds() -> None:
+    """A column of objects is text: what else is in it is missing, for that row alone."""
+    people = {"patient": ["a", "b", "c"] * 4, "ward": ["ICU"] * 12}
+    plain, strange = (
+        pd.DataFrame({**people, "note": pd.Series(notes, dtype=object)})
+        for notes in (["x", "y", "z"] * 4, ["x", 7, "z"] * 4)
+    )
+    frames = [opened(frame) for frame in (plain, strange)]
+    assert frames[0].kinds == frames[1].kinds == dict.fromkeys(("patient", "ward", "note"), "text")
+    for frame in (plain, strange):
+        assert asked(grouped(lambda t: t.count(cost=ZCDP(rho=1e18))), frame)["ICU"] == pytest.approx(
+            6.0, abs=1e-6
+        )

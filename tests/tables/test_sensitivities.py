@@ -272,3 +272,48 @@ def test_a_run_is_proved_at_the_sum_of_its_costs() -> None:
     claim = Claim(ZCDP(rho=0.1), unit="person", neighbouring="replace-one")
     ledger = run(algorithm, table([]), claim=claim).ledger
     assert judge(ledger, account(ledger), (), command="run").all_proved
+
+
+def quantiles(*asked: list[str], label: str | None = None) -> Any:
+    """Choices among minutes, one after another, of groups that are asked for each time."""
+
+    def algorithm(frame: Any, curator: Curator) -> None:
+        bounded = curator.table(frame, unit="person").bound(rows_per_unit=1)
+        for keys in asked:
+            wards, cost = bounded.group_by("ward", keys=keys), PureDP(epsilon=1.0)
+            wards.quantile("minutes", 0.5, lower=0.0, upper=1.0, candidates=3, cost=cost, label=label)
+
+    return algorithm
+
+
+@pytest.mark.parametrize("label", [None, "median"])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_choices_in_other_groups_are_no_parts_of_the_same_split(
+    relation: Neighbouring, label: str | None
+) -> None:
+    rows: list[Row] = [("p", "a", 1, 1.0), ("p", "c", 1, 1.0), ("q", "b", 1, 0.0)]
+    algorithm = quantiles(["a", "b"], ["c", "d"], ["b", "c"], label=label)
+    # One person moves a choice of each: so their costs add up.
+    data, neighbour = (entries(table(each), algorithm, relation) for each in (rows, rows[2:]))
+    moved_in = [not np.array_equal(one.query, two.query) for one, two in zip(data, neighbour, strict=True)]
+    assert [any(moved_in[i : i + 2]) for i in (0, 2, 4)] == [True] * 3
+
+    for epsilon, proved in ((3.0, True), (2.99, False)):
+        claim = Claim(PureDP(epsilon=epsilon), unit="person", neighbouring=relation)
+        ledger = run(algorithm, table(rows), claim=claim, seed=1).ledger
+        assert judge(ledger, account(ledger), (), command="run").all_proved is proved
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-0.1, math.nextafter(-0.1, 0)), (0.1, math.nextafter(0.1, 1))])
+def test_bounds_closer_than_a_step_of_the_grid(lower: float, upper: float) -> None:
+    def algorithm(frame: Any, curator: Curator) -> None:
+        bounded = curator.table(frame, unit="person").bound(rows_per_unit=1)
+        bounded.sum("minutes", lower=lower, upper=upper, cost=PureDP(epsilon=1.0))
+
+    for value in (-1.0, lower, upper, 1.0):
+        one, other = (
+            entries(table(each), algorithm, Neighbouring.ADD_OR_REMOVE_ONE)[0]
+            for each in ([("p", "a", 1, value)], [])
+        )
+        measured, allowed = moved(one, other)
+        assert 0 < measured <= allowed
