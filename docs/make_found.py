@@ -36,7 +36,7 @@ LONGEST = 100
 
 HEAD = """# What was found in other libraries
 
-Audits of code that nobody here wrote, by [replay with the library's noise routed](libraries.md); a few are
+Audits of other libraries' own code, by [replay with the library's noise routed](libraries.md); a few are
 sampled. REFUTED means that the claim is false on the pair, or that something leaves beside the noise: the
 evidence says what. Each row can be repeated with its command, from the repository's root.
 """
@@ -45,9 +45,9 @@ RECORDER = """
 ## What dp-recorder reports
 
 dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv 2602.17454) reports 13 violations in
-12 libraries. The table of the paper was not at hand where this page was made. What follows is what its
-authors publish beside it: the issues that they opened, and the reduced examples in the tests of their
-package. These name more than 13 single faults; which of them the paper counts is not known here.
+12 libraries. The paper's table is not reproduced here. What follows is what its authors publish beside it:
+the issues that they opened, and the reduced examples in the tests of their package. These name more than 13
+single faults; this page does not say which of them the paper counts.
 
 | library | what they report | here |
 |---|---|---|

@@ -114,6 +114,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
     "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
     "tables and keys by their names": ("dpaudit/mechanisms/__init__.py and __init__.py", 8),
+    "wrong words and types answered with what to give": ("dpaudit/models.py, app/options/targets.py", 24),
     "tables that bring their own pairs": ("auditors, dpaudit/processes, pipeline, curator, app", 50),
     "data of several kinds for --data": ("dpaudit/app/options/data_files.py", 186),
     "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ def test_the_first_query_is_proved_as_it_stands() -> None:
     frame = pd.DataFrame({"patient": ["a", "b"], "ward": ["ICU", "ER"], "minutes": [20.0, 30.0]})
     counts, means = query(code[1], frame, "weekly")
     assert list(counts) == list(means) == ["ICU", "ER", "ENT"]
+
+
+def test_the_first_query_prints_what_the_page_shows(python: list[str], tmp_path: Path) -> None:
+    found = re.search(
+        r"```python\n(# report.py\n.*?)```\n\n```console\n\$ [^\n]*\n(.*?)```", PAGE, flags=re.DOTALL
+    )
+    assert found is not None
+    (tmp_path / "report.py").write_text(found[1], encoding="utf-8")
+    frame = pd.DataFrame({"patient": ["a", "b"], "ward": ["ICU", "ER"], "minutes": [20.0, 30.0]})
+    frame.to_parquet(tmp_path / "visits.parquet")
+    command = [*python, "-m", "dpaudit.app.main", "certify", "report.py:weekly", "--data", "visits.parquet"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.partition("proof")[0]) == (0, found[2]), ran.stderr
 
 
 def test_the_study_is_proved() -> None:
