@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
+from dpaudit.auditors.sampling.scores import Scored
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.errors import DpauditError, ScoreShape, TargetDied, TargetRaised, TrialFailed
 from dpaudit.mechanisms import Array
 from dpaudit.processes.calls import NOTE
 from dpaudit.processes.host import Host, Started
-
-Scored = tuple[Array, str | None]
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,27 @@ class HostedSide(Side):
 
     def begun(self, first: int, trials: int) -> Started:
         """A chunk that has begun."""
-        return self.host.call(unnamed, Side.scored, self.bare(), first, trials, NOTE)
+        return self.host.call(unnamed, _chunk, self.bare(), first, trials, NOTE)
 
     def ended(self, run: Started, first: int, trials: int) -> Scored:
-        """Its scores, as `Side.scored` has them."""
-        scores, structure = in_trials(run, self.seed, self.side, first, trials if self.batched else 1)
-        return scores, structure
+        """Its outcomes, as `Side.chunk` has them."""
+        return Scored(*in_trials(run, self.seed, self.side, first, trials if self.batched else 1))
 
-    def scored(self, first: int, trials: int, note: Callable[[int], object] | None = None) -> Scored:
-        """As `Side.scored`."""
+    def chunk(self, first: int, trials: int, note: Callable[[int], object] | None = None) -> Scored:
+        """As `Side.chunk`."""
         del note
         return self.ended(self.begun(first, trials), first, trials)
+
+    def one(self, index: int) -> Any:
+        """As `Side.one`, where the score is plain."""
+        return in_trials(
+            self.host.call(unnamed, Side.one, self.bare(), index), self.seed, self.side, index, 1
+        )
+
+
+def _chunk(side: Side, first: int, trials: int, note: Callable[[int], object]) -> tuple[Array, Array]:
+    scores, kinds = side.chunk(first, trials, note)
+    return scores, kinds
 
 
 def unnamed(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -84,7 +93,7 @@ def in_trials(run: Started, seed: int, side: int, first: int, trials: int) -> An
 def compute_elsewhere(
     sides: Sequence[HostedSide], chunks: Sequence[tuple[int, int, int]], workers: int
 ) -> Generator[Scored, None, None]:
-    """The scores of chunks (side, first trial, number), in order, as many at once as there are workers."""
+    """The outcomes of chunks (side, first trial, number), in order, as many at once as there are workers."""
     begun: deque[tuple[Started, tuple[int, int, int]]] = deque()
 
     def next_one() -> Scored:

@@ -20,7 +20,7 @@ from dpaudit.auditors.sampling.trial import require_seed, seed_global_generators
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
-from dpaudit.errors import CannotBound
+from dpaudit.errors import CannotBound, TrialFailed
 
 #: The seed of the algorithm's own hidden randomness in a replay: the same for every transcript.
 _CANONICAL = SeedSequence(0)
@@ -48,13 +48,15 @@ def exact_ratio(
         remedy = "give a score of the output, or have one learned; or release through the curator"
         raise CannotBound(what, where="score exact", why=why, remedy=remedy)
     try:
-        ratio(pair.data, np.random.default_rng(first))
+        found = ratio(pair.data, np.random.default_rng(first))
     except NoDensity as error:
         why = "a likelihood ratio needs the densities of all releases"
         remedy = "give a score of the output, or have one learned"
         raise CannotBound(str(error), where="score exact", why=why, remedy=remedy) from None
-    except (Exception, SystemExit):  # noqa: BLE001, S110  (its trials report the error)
-        pass
+    if tried.error is not None and not tried.entries and found == 0.0:
+        # It raises on both sides before anything is released: most likely it is not what was meant.
+        kind = type(tried.error).__name__
+        raise TrialFailed.in_trial(kind, seed=seed, side=0, index=0) from tried.error
     return Plain(ratio)
 
 
@@ -75,8 +77,6 @@ class TranscriptRatio:
         runs = Runs(self.algorithm, self.options)
         sequence = generator.bit_generator.seed_seq
         recorded = runs.record(data, LiveNoise(sequence if isinstance(sequence, SeedSequence) else None))
-        if recorded.error is not None:
-            raise recorded.error
         require_densities(recorded.entries)
         replays = []
         for side in (self.data, self.neighbour):

@@ -1,18 +1,22 @@
 """Scores under joint trust: of every user's view but the changed user's own."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from dpaudit.auditors.sampling.elsewhere import sides_of
 from dpaudit.auditors.sampling.scores import Score
-from dpaudit.auditors.sampling.trial import Auditable
+from dpaudit.auditors.sampling.trial import Auditable, Side
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import TrustModel, View
 from dpaudit.curator.views import UserViews
-from dpaudit.errors import ScoreShape, UsageError
+from dpaudit.errors import ScoreShape, TrialFailed, UsageError
 from dpaudit.processes.host import Host
+
+#: Trials a side that may raise before one returns the views.
+_TRIED = 20
 
 
 def spares_own_view(claim: Claim | None) -> bool:
@@ -59,7 +63,15 @@ def all_but_own(
         sides_of(host)(algorithm, data, side, seed, _users, options=options)
         for side, data in enumerate((pair.data, pair.neighbour))
     )
-    return AllButOwn(score, pair.unit, int(max(side.chunk(0, 1)[0] for side in sides)))
+    return AllButOwn(score, pair.unit, max(map(_first, sides)))
+
+
+def _first(side: Side) -> int:
+    """The score of the first of a few trials that does not raise."""
+    for index in range(_TRIED - 1):
+        with suppress(TrialFailed):
+            return int(side.one(index))
+    return int(side.one(_TRIED - 1))
 
 
 def _users(output: Any) -> int:

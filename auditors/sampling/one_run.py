@@ -20,6 +20,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from dpaudit.auditors.sampling.elsewhere import in_trials, unnamed
+from dpaudit.auditors.sampling.scores import flatten
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
@@ -234,4 +235,4 @@ def _scores(
 ) -> Array:
     """The canaries' scores [m] after the one run."""
     side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
-    return np.atleast_1d(side.chunk(0, 1)[0])
+    return np.atleast_1d(flatten(side.one(0)))

@@ -16,7 +16,7 @@ from dpaudit.auditors.sampling.store import remember_look
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.auditors.sampling.trials import Trials, run_trials
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
-from dpaudit.auditors.statistics.classifier import Learner
+from dpaudit.auditors.statistics.classifier import Learner, require_learner
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
@@ -130,6 +130,8 @@ def audit_by_sampling(
     """
     require_fraction("confidence", confidence)
     plan.require_sensible(pairs)
+    if score == "boosting":
+        require_learner(score)
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     if score == "exact" and claim is not None and claim.view is not View.ALL_RELEASES:
         what = f"an exact likelihood ratio for a claim about the view {str(claim.view)!r}"
@@ -213,12 +215,11 @@ class _Test:
 
     def samples(self, runs: Trials) -> Samples:
         """The runs as a learner's features [n, k], or as scores [n], also of arrays of one number."""
+        learn = self.score in {"logistic", "boosting"}
         data, neighbour = runs.data, runs.neighbour
-        if isinstance(self.score, str) and self.score != "exact":
-            data, neighbour = data.reshape(len(data), -1), neighbour.reshape(len(neighbour), -1)
-        elif data.ndim == 2 and data.shape[1] == 1:
-            data, neighbour = data[:, 0], neighbour[:, 0]
-        return Samples(data, neighbour, seed=runs.seed)
+        if data.ndim == 1:
+            data, neighbour = data[:, None], neighbour[:, None]
+        return Samples(data, neighbour, runs.seed, runs.kinds, learn)
 
     def of_all(self, samples: Samples) -> Audit:
         """The test of a fixed number of runs."""

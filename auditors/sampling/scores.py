@@ -1,19 +1,48 @@
-"""From an algorithm's output to the number or the vector that an audit compares."""
+"""From an algorithm's output to what an audit compares: a kind of outcome, and numbers.
+
+Whatever an adversary can tell apart is an event to be tested: keys, types of containers, shapes, text, NaN,
+and that a run raised. What is no number goes into the outcome's *kind*, or becomes a number by a hash.
+"""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.errors import ScoreShape
+from dpaudit.errors import DpauditError, ScoreShape
 from dpaudit.mechanisms import Array
 
 #: From one output to a number or a vector. A score may carry ``batch``, from the outputs of many trials
 #: (each array with a leading axis over the trials) to [n] or [n, k].
 Score = Callable[[Any], Any]
+#: How deep containers and objects may be nested; what lies deeper is told apart by its text.
+_DEPTH = 12
+#: Marks numbers that are hashes; no key is written so.
+_HASH = "#"
+
+
+class Outcome(NamedTuple):
+    """What one run gave: its numbers, [] or [k], and the kind of what they were found in.
+
+    The kind of a run that raised is below 0; it is no whole number where numbers are hashes of text.
+    """
+
+    numbers: Array
+    kind: float
+
+
+class Scored(NamedTuple):
+    """The outcomes of several trials: numbers [n] or [n, k], filled up with NaN, and kinds [n]."""
+
+    scores: Array
+    kinds: Array
 
 
 @dataclass(frozen=True)
@@ -34,129 +63,180 @@ class RowScore:
 def flatten(output: Any) -> Array:
     """Every number of an output, as one vector [k]; a single number stays one number [].
 
-    Arrays, sequences, mappings (by key, in their order), dataclasses and numbers, nested in any way;
-    `ScoreShape` is raised for anything that is not a number.
+    Arrays, sequences, mappings (by key, in their order), sets, dataclasses and other objects (by attribute),
+    nested in any way. Text becomes a number by a hash, and so does an integer that no float equals, beside
+    the nearest float.
     """
-    parts = _leaves(output)
+    return outcome(output).numbers
+
+
+def outcome(output: Any) -> Outcome:
+    """The numbers of an output, and a kind that tells all else: keys, types of containers, shapes."""
+    found = list(_parts(output, None))
+    kind = _kind(tuple(text for text, _ in found))
+    parts = [numbers for _, numbers in found if numbers is not None]
     if len(parts) == 1 and parts[0].ndim == 0:
-        return parts[0]
-    return np.concatenate([part.ravel() for part in parts]) if parts else np.empty(0)
+        return Outcome(parts[0], kind)
+    return Outcome(np.concatenate([part.ravel() for part in parts]) if parts else np.empty(0), kind)
 
 
-def flatten_batch(outputs: Any, trials: int) -> Array:
-    """The same for the outputs of many trials, whose arrays have a leading axis over the trials: [n(, k)]."""
-    parts = _leaves(outputs)
-    for part in parts:
-        if part.ndim == 0 or part.shape[0] != trials:
-            what, where = f"an array of shape {part.shape} in a batch of {trials} trials", "batch"
-            raise ScoreShape(what, where=where, remedy="return arrays whose first axis runs over the trials")
-    if len(parts) == 1 and parts[0].ndim == 1:
-        return parts[0]
-    rows = [part.reshape(trials, -1) for part in parts]
-    return np.concatenate(rows, axis=1) if rows else np.empty((trials, 0))
+def raised(error: BaseException) -> Outcome:
+    """A run that raised: its kind, below 0, is the error's type, its second number the message by a hash."""
+    name = error.code if isinstance(error, DpauditError) else type(error).__qualname__
+    return Outcome(np.array([np.nan, _hashed(str(error))]), -_kind((f"raised {name}",)))
 
 
-def structure(output: Any, *, batch: bool = False) -> str:
-    """What an output holds beside its numbers: keys, types of containers and shapes, to be compared.
+def scored_batch(score: Score, outputs: Any, trials: int) -> Scored:
+    """The outcomes of a batch, trial by trial where the score has no batch form.
 
-    In a batch, arrays have a leading axis over the trials, which is no part of the structure.
+    `ScoreShape` is raised for an array without a leading axis over the trials.
     """
-    parts = _parts(output)
-    if parts is None:
-        return str(np.shape(output)[1:] if batch else np.shape(output))
-    inner = ",".join(f"{name}{structure(value, batch=batch)}" for name, value in parts)
-    return f"{type(output).__qualname__}<{inner}>"
+    if score is flatten:
+        return _flat(outputs, trials)
+    batch = getattr(score, "batch", None)
+    if batch is not None:
+        return _flat(batch(outputs), trials)
+    return stack([outcome(score(_row(outputs, index))) for index in range(trials)])
 
 
-def _parts(output: Any) -> list[tuple[str, Any]] | None:
+def _flat(outputs: Any, trials: int) -> Scored:
+    found = list(_parts(outputs, trials))
+    parts = [numbers for _, numbers in found if numbers is not None]
+    kinds = np.full(trials, _kind(tuple(text for text, _ in found)))
+    if len(parts) == 1 and parts[0].ndim == 1:
+        return Scored(parts[0], kinds)
+    rows = [part.reshape(trials, -1) for part in parts]
+    return Scored(np.concatenate(rows, axis=1) if rows else np.empty((trials, 0)), kinds)
+
+
+def stack(outcomes: Sequence[Outcome]) -> Scored:
+    """The outcomes of several trials: [n] where each is one number [], else [n, k] with the largest k."""
+    kinds = np.array([kind for _, kind in outcomes])
+    shapes = {numbers.shape for numbers, _ in outcomes}
+    if len(shapes) == 1:
+        return Scored(np.array([numbers for numbers, _ in outcomes]), kinds)
+    scores = np.full((len(outcomes), max(numbers.size for numbers, _ in outcomes)), np.nan)
+    for row, (numbers, _) in zip(scores, outcomes, strict=True):
+        row[: numbers.size] = numbers
+    return Scored(scores, kinds)
+
+
+@lru_cache(maxsize=4096)
+def _kind(texts: tuple[str, ...]) -> float:
+    """A kind as a number below 2^48, which a float holds; no whole number where numbers are hashes."""
+    content = "".join(texts).encode(errors="replace")
+    number = float(int.from_bytes(hashlib.sha256(content).digest()[:6], "big"))
+    return number + 0.5 if _HASH in texts else number
+
+
+def _hashed(text: object) -> float:
+    """Text as a number below 2^32, which rounded scores still tell apart."""
+    content = text if isinstance(text, bytes) else str(text).encode(errors="replace")
+    return float(int.from_bytes(hashlib.sha256(content).digest()[:4], "big"))
+
+
+#: Text for the kind, and numbers: [...] of one output, [n, ...] of a batch of n.
+_Part = tuple[str, Array | None]
+
+
+def _parts(output: Any, trials: int | None, depth: int = 0) -> Iterator[_Part]:
+    """The parts of an output, or of the outputs of a batch of `trials`, in order."""
+    inner = _named(output) if depth < _DEPTH else None
+    if inner is not None:
+        yield f"{type(output).__qualname__}<", None
+        for name, value in inner:
+            yield name, None
+            yield from _parts(value, trials, depth + 1)
+            yield ",", None
+        yield ">", None
+        return
+    try:
+        array = np.asarray(output)
+    except Exception:  # noqa: BLE001  (whatever an object's own conversion raises)
+        array = np.empty((), dtype=object)
+    if trials is not None and (array.ndim == 0 or array.shape[0] != trials):
+        what, where = f"an array of shape {array.shape} in a batch of {trials} trials", "batch"
+        raise ScoreShape(what, where=where, remedy="return arrays whose first axis runs over the trials")
+    if array.dtype.kind == "O" and array.ndim == 0:
+        yield from _single(output, depth)
+    elif array.dtype.kind == "O" and trials is None:
+        yield f"{array.shape}<", None
+        for value in array.ravel().tolist():
+            yield from _parts(value, None, depth + 1)
+        yield ">", None
+    else:
+        shape = array.shape if trials is None else array.shape[1:]
+        yield from _numbers(array, str(shape))
+
+
+def _named(output: Any) -> list[tuple[str, Any]] | None:
     """A container's values with their names; None for anything else."""
     if isinstance(output, Mapping):
         return [(f"{key!r}:", value) for key, value in output.items()]
     if dataclasses.is_dataclass(output) and not isinstance(output, type):
         names = [field.name for field in dataclasses.fields(output)]
         return [(f"{name}:", getattr(output, name)) for name in names]
+    if isinstance(output, (set, frozenset)):
+        each = [(outcome(value), value) for value in output]
+        each.sort(key=lambda one: (one[0].kind, one[0].numbers.tolist()))
+        return [("", value) for _, value in each]
+    if hasattr(output, "columns") and hasattr(output, "index"):  # a data frame
+        return [("columns:", list(output.columns)), ("", list(output.index)), ("", np.asarray(output))]
     return [("", value) for value in output] if isinstance(output, (list, tuple)) else None
 
 
-def require_one_structure(structures: Iterable[str | None], where: str) -> str | None:
-    """The one structure of many outputs; `ScoreShape` is raised for several."""
-    different = set(structures)
-    if len(different) > 1:
-        what = "outputs whose keys, shapes or nesting are not always the same"
-        why = "only the numbers in an output are compared, and such a difference would be lost"
-        remedy = "pass a score, a callable from the output to a number or a vector that distinguishes them"
-        raise ScoreShape(what, where=where, why=why, remedy=remedy)
-    return different.pop()
+def _single(output: Any, depth: int) -> Iterator[_Part]:
+    """What numpy has no type for: an integer of any size, or an object."""
+    if isinstance(output, int):
+        try:
+            near = float(output)
+        except OverflowError:
+            near = float("inf") if output > 0 else float("-inf")
+        yield "wide()", np.array(near)
+        yield _HASH, np.array(_hashed(output))
+        return
+    yield f"{type(output).__qualname__}", None
+    if output is None or isinstance(output, type):
+        return
+    if isinstance(output, Enum):
+        yield _HASH, np.array(_hashed(output.name))
+    elif vars(output) if hasattr(output, "__dict__") and depth < _DEPTH else {}:
+        yield from _parts(dict(vars(output)), None, depth + 1)
+    elif getattr(type(output), "__repr__", None) is not object.__repr__:
+        # An address in memory is no part of what was released.
+        yield _HASH, np.array(_hashed(re.sub(r"0x[0-9a-fA-F]+", "", repr(output))))
 
 
-def score_batch(score: Score, outputs: Any, trials: int) -> Array:
-    """The scores [n] or [n, k] of a batch, trial by trial where the score has no batch form."""
-    if score is flatten:
-        return flatten_batch(outputs, trials)
-    batch = getattr(score, "batch", None)
-    if batch is not None:
-        return _numbers(batch(outputs), "score.batch", trials)
-    return stack([score(_row(outputs, index)) for index in range(trials)])
-
-
-def stack(scores: Sequence[Any]) -> Array:
-    """The scores of several trials as [n] or [n, k]; `ScoreShape` where they differ in length."""
-    shapes = {np.shape(score) for score in scores}
-    if len(shapes) != 1:
-        remedy = "give a score whose length does not depend on the output"
-        raise ScoreShape(f"scores of shapes {sorted(shapes)}", where="score", remedy=remedy)
-    return _numbers(np.array(scores), "score", len(scores))
-
-
-def _numbers(scores: Any, where: str, trials: int) -> Array:
-    array = np.asarray(scores)
-    _require_exact(scores, array)
-    if array.dtype.kind not in "buif" or array.ndim not in {1, 2} or array.shape[0] != trials:
-        what = f"type {array.dtype}, shape {array.shape} for {trials} trials"
-        raise ScoreShape(what, where=where, remedy="return one number or one vector a trial")
-    return array.astype(np.float64)
-
-
-def _leaves(output: Any) -> list[Array]:
-    parts = _parts(output)
-    if parts is not None:
-        return [leaf for _, value in parts for leaf in _leaves(value)]
-    try:
-        array = np.asarray(output)
-    except ValueError:
-        array = np.empty(0, dtype=object)
-    _require_exact(output, array)
-    if array.dtype.kind not in "buif":
-        why = "without a score only numbers can be compared"
-        remedy = "pass a score, a callable from the output to a number or a vector"
-        raise ScoreShape(f"an output of type {type(output).__name__}", where="output", why=why, remedy=remedy)
-    return [array.astype(np.float64)]
-
-
-def _require_exact(given: Any, array: NDArray[Any]) -> None:
-    """Raise `ScoreShape` for an integer that no float equals: two of them may share one float."""
-    if array.dtype.kind == "O" and isinstance(given, int):
-        same = _is_float(given)
-    elif array.dtype.kind in "iu" and array.size and array.dtype.itemsize == 8:
+def _numbers(array: NDArray[Any], shape: str) -> Iterator[_Part]:
+    """An array as numbers; text and dates by a hash, complex numbers as two."""
+    kind = array.dtype.kind
+    if kind in "buif":
         with np.errstate(invalid="ignore"):
             near = array.astype(np.float64)
-        # 2**53 itself is where the next integer has the same float.
-        large = np.abs(near) >= 2.0**53
-        same = all(_is_float(int(number)) for number in array[large])
+        exact = kind not in "iu" or array.dtype.itemsize < 8 or _exact(array, near)
+        yield shape if exact else f"wide{shape}", near
+        if not exact:
+            yield _HASH, _each(array)
+    elif kind == "c":
+        yield f"complex{shape}", array.real.astype(np.float64)
+        yield "", array.imag.astype(np.float64)
     else:
-        return
-    if not same:
-        what = "an integer beyond 2^53 that no floating-point number equals"
-        why = "scores are compared as floating-point numbers, where such an integer equals its neighbour"
-        remedy = "pass a score, a callable from the output to a number or a vector that floats can hold"
-        raise ScoreShape(what, where="output", why=why, remedy=remedy)
+        yield f"{array.dtype.type.__name__}{shape}", None
+        yield _HASH, _each(array)
 
 
-def _is_float(number: int) -> bool:
-    try:
-        return int(float(number)) == number
-    except OverflowError:
-        return False
+def _each(array: NDArray[Any]) -> Array:
+    """Every entry by a hash."""
+    known = {value: _hashed(value) for value in set(array.ravel().tolist())}
+    hashes = [known[value] for value in array.ravel().tolist()]
+    return np.array(hashes, dtype=np.float64).reshape(array.shape)
+
+
+def _exact(array: NDArray[Any], near: Array) -> bool:
+    """Whether floats equal all integers of an array."""
+    # 2**53 itself is where the next integer has the same float.
+    large = np.abs(near) >= 2.0**53
+    return all(int(float(number)) == number for number in array[large].tolist())
 
 
 def _row(outputs: Any, index: int) -> Any:

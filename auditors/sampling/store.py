@@ -12,16 +12,16 @@ import numpy as np
 
 from dpaudit.auditors.comparison.fingerprint import fingerprint
 from dpaudit.auditors.sampling.elsewhere import HostedSide
+from dpaudit.auditors.sampling.scores import Scored
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.auditors.sampling.workers import Chunk
 from dpaudit.errors import StoreMismatch, UsageError
-from dpaudit.mechanisms import Array
 
-SCHEMA = "dpaudit.trials/2"
+SCHEMA = "dpaudit.trials/3"
 _TABLES = {
     "configuration": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
     "chunks": "side INTEGER, first INTEGER, trials INTEGER NOT NULL, width INTEGER, scores BLOB NOT NULL, "
-    "PRIMARY KEY (side, first)",
+    "kinds BLOB NOT NULL, PRIMARY KEY (side, first)",
     "looks": "trials INTEGER PRIMARY KEY",
 }
 #: Seconds until a file that another process writes to counts as in use; a chunk is written in far less.
@@ -60,18 +60,22 @@ class Store:
         """Which chunks are there."""
         return frozenset(Chunk(*row) for row in self._rows("SELECT first, side, trials FROM chunks"))
 
-    def read(self, chunk: Chunk) -> Array:
-        """The scores [trials] or [trials, k] of a chunk that is there."""
-        statement = "SELECT width, scores FROM chunks WHERE first = ? AND side = ?"
-        [(width, content)] = self._rows(statement, (chunk.first, chunk.side))
-        scores: Array = np.frombuffer(content, dtype="<f8").astype(np.float64)
-        return scores if width is None else scores.reshape(chunk.trials, width)
+    def read(self, chunk: Chunk) -> Scored:
+        """The outcomes of a chunk that is there."""
+        statement = "SELECT width, scores, kinds FROM chunks WHERE first = ? AND side = ?"
+        [(width, *contents)] = self._rows(statement, (chunk.first, chunk.side))
+        scores, kinds = (np.frombuffer(content, dtype="<f8").astype(np.float64) for content in contents)
+        # A chunk of one kind keeps it once.
+        kinds = np.broadcast_to(kinds, chunk.trials)
+        return Scored(scores if width is None else scores.reshape(chunk.trials, width), kinds)
 
-    def write(self, chunk: Chunk, scores: Array) -> None:
+    def write(self, chunk: Chunk, found: Scored) -> None:
         """Keep a chunk; one of another length that began at the same trial is replaced."""
-        width = None if scores.ndim == 1 else scores.shape[1]
-        row = (chunk.side, chunk.first, chunk.trials, width, scores.astype("<f8").tobytes())
-        self._rows("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)", row)
+        width = None if found.scores.ndim == 1 else found.scores.shape[1]
+        kinds = found.kinds[:1] if (found.kinds == found.kinds[0]).all() else found.kinds
+        contents = (each.astype("<f8").tobytes() for each in (found.scores, kinds))
+        row = (chunk.side, chunk.first, chunk.trials, width, *contents)
+        self._rows("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def require_one_size(self, trials: int) -> None:
         """Raise `UsageError` for a test of a fixed number of trials where another was evaluated before."""

@@ -15,14 +15,22 @@ from typing import Any, cast
 import numpy as np
 from numpy.random import SeedSequence
 
-from dpaudit.auditors.sampling import scores
+from dpaudit.auditors.replay.likelihood import NoDensity
 from dpaudit.auditors.sampling.curatorless import Plain, Rows
-from dpaudit.auditors.sampling.scores import Score, flatten
+from dpaudit.auditors.sampling.scores import (
+    Outcome,
+    Score,
+    Scored,
+    flatten,
+    outcome,
+    raised,
+    scored_batch,
+    stack,
+)
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.curator.running import name_of, run
 from dpaudit.errors import DpauditError, InvalidParameter, ScoreShape, TrialFailed
-from dpaudit.mechanisms import Array
 from dpaudit.processes.hosted import Hosted
 
 #: Any callable ``(data, curator) -> output``, or a `Plain`.
@@ -45,36 +53,37 @@ class Side:
     batched: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def chunk(self, first: int, trials: int) -> Array:
-        """The scores [trials] or [trials, k] of trials ``first`` to ``first + trials - 1``."""
-        return self.scored(first, trials)[0]
+    def chunk(self, first: int, trials: int, note: Callable[[int], object] | None = None) -> Scored:
+        """The outcomes of trials ``first`` to ``first + trials - 1``, among them those that raised.
 
-    def scored(
-        self, first: int, trials: int, note: Callable[[int], object] | None = None
-    ) -> tuple[Array, str | None]:
-        """The same, and the structure of all these outputs; None where the caller gave a score.
-
-        `note` is told the index of each trial of the single form before it is run.
-        `TrialFailed`, which names the trial, is raised where the algorithm or the score raised, `ScoreShape`
-        for scores that are not numbers of one shape.
+        `note` is told the index of each trial of the single form before it is run. `TrialFailed`, which names
+        the trial, is raised where the score raised, or a batch, of which nobody knows which trial it was.
         """
-        own = self.score is flatten
         with _global_generators_kept():
             if self.batched:
                 with self._named(first, trials):
-                    outputs = self.batch(first, trials)
-                    batch = scores.score_batch(self.score, outputs, trials)
-                    return batch, scores.structure(outputs, batch=True) if own else None
-            found: list[tuple[Any, str | None]] = []
+                    return scored_batch(self.score, self.batch(first, trials), trials)
+            found = []
             for index in range(first, first + trials):
                 if note is not None:
                     note(index)
-                with self._named(index, 1):
-                    output = self.trial(index)
-                    found.append((self.score(output), scores.structure(output) if own else None))
-            where = f"side {self.side}, trials {first} to {first + trials - 1}"
-            one = scores.require_one_structure((structure for _, structure in found), where)
-            return scores.stack([score for score, _ in found]), one
+                found.append(self._outcome(index))
+            return stack(found)
+
+    def one(self, index: int) -> Any:
+        """The score of one trial, as it is; `TrialFailed` where the algorithm or the score raised."""
+        with _global_generators_kept(), self._named(index, 1):
+            return self.score(self.trial(index))
+
+    def _outcome(self, index: int) -> Outcome:
+        try:
+            output = self.trial(index)
+        except NoDensity as error:  # of the audit, not of what it audits
+            raise self._failed(error, index, 1) from error
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (that a run raised is an outcome)
+            return raised(error)
+        with self._named(index, 1):
+            return outcome(output if self.score is flatten else self.score(output))
 
     def trial(self, index: int) -> Any:
         """The output of one trial of the single form."""
@@ -109,10 +118,12 @@ class Side:
         except ScoreShape:
             raise
         except (Exception, SystemExit) as error:
-            # The kind of a foreign error alone: its message may contain private data.
-            kind = error.code if isinstance(error, DpauditError) else type(error).__name__
-            place = {"seed": self.seed, "side": self.side, "index": index, "trials": trials}
-            raise TrialFailed.in_trial(kind, **place) from error
+            raise self._failed(error, index, trials) from error
+
+    def _failed(self, error: BaseException, index: int, trials: int) -> TrialFailed:
+        # The kind of a foreign error alone: its message may contain private data.
+        kind = error.code if isinstance(error, DpauditError) else type(error).__name__
+        return TrialFailed.in_trial(kind, seed=self.seed, side=self.side, index=index, trials=trials)
 
 
 def has_batch_form(algorithm: Auditable) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.sampling.elsewhere import sides_of
-from dpaudit.auditors.sampling.scores import Score, flatten, require_one_structure
+from dpaudit.auditors.sampling.scores import Score, Scored, flatten
 from dpaudit.auditors.sampling.store import Store
-from dpaudit.auditors.sampling.trial import Auditable, has_batch_form, require_batch_form, require_seed
+from dpaudit.auditors.sampling.trial import Auditable, Side, has_batch_form, require_batch_form, require_seed
 from dpaudit.auditors.sampling.workers import Chunk, compute
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed
@@ -27,13 +27,16 @@ BATCH_CHUNK = 10_000
 class Trials:
     """The scores [n] or [n, k] of the trials that were run; row i of either side is trial i, read-only.
 
-    `requested` is the number of trials a side that were asked for.
+    `kinds` [2, n] tells outcomes apart by all that is no number: a run that raised, other keys or shapes.
+    The numbers of shorter outcomes are filled up with NaN. `requested` is the number of trials a side that
+    were asked for.
     """
 
     data: Array
     neighbour: Array
     seed: int
     requested: int
+    kinds: Array
 
     def __len__(self) -> int:
         return len(self.data)
@@ -71,9 +74,10 @@ def run_trials(
     The result depends on the algorithm, the pair, the seed and, in batch form, the chunk; never on
     the number of workers, on where they run, or on how often the run was interrupted. The algorithm's
     public random streams are the same in every trial, and may be chosen by ``public_seed`` in
-    `run_options`: what an audit varies is the noise. Ctrl-C, or a `progress` that returns True, ends the run,
-    and the trials until then are returned. A fixed-sample test is valid only if that moment did not depend on
-    the scores; a sequential one always.
+    `run_options`: what an audit varies is the noise. A trial that raised is an outcome too.
+
+    Ctrl-C, or a `progress` that returns True, ends the run, and the trials until then are returned. A
+    fixed-sample test is valid only if that moment did not depend on the scores; a sequential one always.
 
     The root seed seeds trial i on side s by ``SeedSequence((seed, s, i))``. A score is a number or a vector
     of each output; left out, every number of it. The algorithm's batch form is used where it has one, or as
@@ -84,8 +88,9 @@ def run_trials(
 
     Raises:
         InvalidParameter: no trials, no chunk, a negative seed, or no batch form.
-        TrialFailed: a trial raised; the error names it and carries the scores before it as ``partial``.
-        ScoreShape: scores of several lengths, or, without a score, outputs of several structures.
+        TrialFailed: all trials raised the same error, or a score or a batch raised; the error names the
+            trial and carries the scores before it as ``partial``.
+        ScoreShape: outcomes without any number, all of one kind; or a batch without an axis over the trials.
         StoreMismatch, UsageError: `resume` holds the trials of another configuration, trials that were
             evaluated at another size, or something else.
         TargetDied: a trial's own process ended, or took longer than its limits allow; the error names it.
@@ -105,7 +110,7 @@ def run_trials(
     sides = sides_of(host)(algorithm, pair.data, 0, *how), sides_of(host)(algorithm, pair.neighbour, 1, *how)
     begins = range(0, trials, size)
     plan = [Chunk(first, side, min(size, trials - first)) for first in begins for side in (0, 1)]
-    scores, known = _Scores(trials, seed), None
+    scores = _Scores(trials, seed)
     with ExitStack() as stack:
         try:
             store = None
@@ -120,9 +125,8 @@ def run_trials(
                 if store is not None and part in kept:
                     scores.put(part, store.read(part))
                 else:
-                    found, structure = next(computed)
+                    found = next(computed)
                     scores.put(part, found)
-                    known = require_one_structure([known or structure, structure], str(part))
                     if store is not None:
                         store.write(part, found)
                 if part.side == 1 and progress is not None:
@@ -134,32 +138,61 @@ def run_trials(
         except TrialFailed as error:
             error.partial = scores.so_far()
             raise
+    _require_outcomes(scores.so_far(), sides[0])
     return scores.so_far()
 
 
 class _Scores:
-    """The scores of both sides, [2, trials] or [2, trials, k], filled from the front."""
+    """The outcomes of both sides, scores [2, trials(, k)] and kinds [2, trials], filled from the front."""
 
     def __init__(self, trials: int, seed: int) -> None:
         self._trials, self._seed, self._done = trials, seed, [0, 0]
-        self._sides = np.empty((2, 0))
+        self._sides: Array = np.empty((2, trials))
+        self._kinds: Array = np.empty((2, trials))
 
-    def put(self, part: Chunk, scores: Array) -> None:
+    def put(self, part: Chunk, found: Scored) -> None:
+        scores = found.scores
         if self._done == [0, 0]:
-            if scores.ndim == 2 and scores.shape[1] == 0:
-                what = "nothing to compare: an output without numbers"
-                remedy = "return what is released, or give a score that makes a number of it"
-                raise ScoreShape(what, where=str(part), remedy=remedy)
             self._sides = np.empty((2, self._trials, *scores.shape[1:]))
-        if scores.shape != (part.trials, *self._sides.shape[2:]):
-            what = f"scores of shape {scores.shape[1:]} after scores of shape {self._sides.shape[2:]}"
-            remedy = "give a score whose length does not depend on the output"
-            raise ScoreShape(what, where=str(part), remedy=remedy)
+        if scores.shape[1:] != self._sides.shape[2:]:
+            width = max(_width(scores[0]), _width(self._sides[0, 0]))
+            wider: Array = np.full((2, self._trials, width), np.nan)
+            for side, done in enumerate(self._done):
+                wider[side, :done] = _widened(self._sides[side, :done], width)
+            self._sides, scores = wider, _widened(scores, width)
         self._done[part.side] = part.first + part.trials
         self._sides[part.side, part.first : part.first + part.trials] = scores
+        self._kinds[part.side, part.first : part.first + part.trials] = found.kinds
 
     def so_far(self) -> Trials:
         """The trials that were run on both sides: views, which later chunks do not change."""
-        both = self._sides[:, : min(self._done)]
+        done = min(self._done)
+        both, kinds = self._sides[:, :done], self._kinds[:, :done]
         both.setflags(write=False)
-        return Trials(both[0], both[1], self._seed, self._trials)
+        kinds.setflags(write=False)
+        return Trials(both[0], both[1], self._seed, self._trials, kinds)
+
+
+def _width(row: Array) -> int:
+    return 1 if row.ndim == 0 else len(row)
+
+
+def _widened(scores: Array, width: int) -> Array:
+    """Scores [n] or [n, k] as [n, width], filled up with NaN."""
+    rows = scores.reshape(len(scores), -1) if scores.size else np.empty((len(scores), 0))
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
+
+
+def _require_outcomes(trials: Trials, side: Side) -> None:
+    """Raise an error where all outcomes are the same, without a number, or the same error.
+
+    Nothing distinguishes them: the algorithm most likely returns or raises what it was not meant to.
+    """
+    if len(trials) == 0 or len(np.unique(trials.kinds)) > 1:
+        return
+    if trials.kinds[0, 0] < 0:
+        side.one(0)
+    if trials.data.ndim == 2 and trials.data.shape[1] == 0:
+        what = "nothing to compare: an output without numbers, the same in every run"
+        remedy = "return what is released, or give a score that makes a number of it"
+        raise ScoreShape(what, where="output", remedy=remedy)

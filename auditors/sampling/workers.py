@@ -18,10 +18,10 @@ from types import ModuleType
 from typing import Any
 
 from dpaudit.auditors.sampling.elsewhere import HostedSide, compute_elsewhere
+from dpaudit.auditors.sampling.scores import Scored
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
 from dpaudit.interrupts import leave_to_parent
-from dpaudit.mechanisms import Array
 
 #: How often workers may die in a row without one chunk being finished.
 RETRIES = 3
@@ -43,8 +43,8 @@ class Chunk:
 
 def compute(
     sides: Sequence[Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
-) -> Generator[tuple[Array, str | None], None, None]:
-    """The scores of each chunk and the structure of its outputs, in the given order.
+) -> Generator[Scored, None, None]:
+    """The outcomes of each chunk, in the given order.
 
     One worker runs everything in this process; sides that a host holds are run in forks of it, by as many at
     once as there are workers. A cluster, the address of a `distributed` scheduler, is used instead of
@@ -59,7 +59,7 @@ def compute(
         return
     if cluster is None and workers == 1:
         for chunk in chunks:
-            yield sides[chunk.side].scored(chunk.first, chunk.trials)
+            yield sides[chunk.side].chunk(chunk.first, chunk.trials)
         return
     try:
         payloads = [shipped(side) for side in sides]
@@ -124,7 +124,7 @@ def connected(address: str) -> Iterator[Any]:
         yield client
 
 
-def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | Exception:
+def _run(payload: bytes, first: int, trials: int) -> Scored | Exception:
     """A chunk's scores, or its error: joblib would raise the error that arrives first, not the first one."""
     import cloudpickle
 
@@ -133,7 +133,7 @@ def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | 
         # What an algorithm prints must not mix with the caller's output on stdout, which a worker may share.
         with contextlib.redirect_stdout(sys.stderr):
             side: Side = cloudpickle.loads(payload)
-            return side.scored(first, trials)
+            return side.chunk(first, trials)
     except Exception as error:  # noqa: BLE001  (raised again where the chunks are put in order)
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))

@@ -23,6 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dpaudit.auditors.statistics.clopper_pearson import largest_refuted
+from dpaudit.auditors.statistics.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import ThresholdEvent
 from dpaudit.mechanisms import Array
@@ -96,14 +97,7 @@ def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
     spread = float(np.sqrt(np.average((scores - mean) ** 2, weights=weight)))
     z = np.clip((scores - mean) / max(spread, 1e-300), -8.0, 8.0)
     features = np.stack([np.ones_like(z), z, z * z], axis=1)  # [bins, 3]
-    weights = np.zeros(3)
-    for _ in range(15):
-        odds = scipy.special.expit(features @ weights)
-        gradient = features.T @ (data - weight * odds) - ridge * weights
-        hessian = (features * (weight * odds * (1 - odds))[:, None]).T @ features + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
-        weights = weights + step / max(1.0, float(np.abs(step).max()))
-    return np.asarray(features @ weights)
+    return np.asarray(features @ logistic_weights(features, data, neighbour, ridge))
 
 
 def soft_tests(ratio: Array, epsilons: Array) -> Array:

@@ -17,29 +17,29 @@ class Samples:
     """Independent runs on two neighbouring data sets: scores [n] or features [n, k] of each.
 
     The runs of either side are exchangeable, so that any share of them, taken by position, is a sample too.
-    `seed` is the root seed from which the runs were drawn, so that any one can be run again. `DataError` is
-    raised where the shapes differ, for fewer than two runs a side, a NaN, or an infinite feature. A score may
-    be infinite: the log-likelihood ratio of what one side can never return is.
+    `seed` is the root seed from which the runs were drawn, so that any one can be run again. `kinds` [2, n]
+    tell outcomes apart by what is no number; left out, they are all of one kind. A NaN is an outcome like
+    others, and fills up the numbers of shorter outcomes. A score may be infinite: the log-likelihood ratio of
+    what one side can never return is. `learn` is whether a score is to be learned of features [n, k] even
+    where each run gave one number. `DataError` is raised where the shapes differ, or for fewer than two runs
+    a side.
     """
 
     data: Array
     neighbour: Array
     seed: int = 0
+    kinds: Array | None = None
+    learn: bool = True
 
     def __post_init__(self) -> None:
         for name in ("data", "neighbour"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
-        if self.data.shape != self.neighbour.shape or self.data.ndim not in {1, 2} or len(self.data) < 2:
+        told = self.kinds is None or self.kinds.shape == (2, len(self.data))
+        same = self.data.shape == self.neighbour.shape and told
+        if not same or self.data.ndim not in {1, 2} or len(self.data) < 2:
             what = f"scores of shapes {self.data.shape} and {self.neighbour.shape}"
             why = "an audit compares as many runs on the one data set as on the other"
             remedy = "give two arrays [n] of scores, or [n, k] of features, with n of at least 2"
-            raise DataError(what, where="samples", why=why, remedy=remedy)
-        both = np.concatenate([self.data, self.neighbour])
-        bad = np.isnan(both) if both.ndim == 1 else ~np.isfinite(both)
-        if bad.any():
-            what = f"{int(bad.sum())} of the samples' numbers are NaN or infinite"
-            why = "an event that holds such a run is neither counted nor not counted"
-            remedy = "map failed runs to a number of their own: that a run failed is an output too"
             raise DataError(what, where="samples", why=why, remedy=remedy)
 
     def __len__(self) -> int:
@@ -49,12 +49,44 @@ class Samples:
         """The first `share` of the runs of each side, and the rest; each holds at least one run."""
         require_fraction("share", share)
         at = min(max(round(len(self) * share), 1), len(self) - 1)
-        parts = object.__new__(Samples), object.__new__(Samples)  # checked as a whole; each may hold one run
-        for part, chosen in zip(parts, (slice(at), slice(at, None)), strict=True):
-            for name, value in (("data", self.data[chosen]), ("neighbour", self.neighbour[chosen])):
-                object.__setattr__(part, name, value)
-            object.__setattr__(part, "seed", self.seed)
-        return parts
+        return self.part(0, at), self.part(at, len(self))
+
+    def part(self, begin: int, end: int) -> Samples:
+        """Runs `begin` to `end - 1` of each side."""
+        part = object.__new__(Samples)  # checked as a whole; a part may hold one run
+        kinds = None if self.kinds is None else self.kinds[:, begin:end]
+        fields = {"data": self.data[begin:end], "neighbour": self.neighbour[begin:end], "kinds": kinds}
+        for name, value in (fields | {"seed": self.seed, "learn": self.learn}).items():
+            object.__setattr__(part, name, value)
+        return part
+
+    def scored(self, data: Array, neighbour: Array) -> Samples:
+        """Scores [n] in the place of the runs' numbers."""
+        part = self.part(0, len(self))
+        for name, value in (("data", data), ("neighbour", neighbour), ("kinds", None)):
+            object.__setattr__(part, name, value)
+        return part
+
+    def rows(self, side: int) -> Array:
+        """One side's numbers as rows [n, k]."""
+        runs = self.neighbour if side else self.data
+        return runs[:, None] if runs.ndim == 1 else runs
+
+    def kinds_of(self, side: int) -> Array:
+        """One side's kinds [n]."""
+        return np.zeros(len(self)) if self.kinds is None else self.kinds[side]
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether each run gave one number of one kind, no NaN and no text: a score without learning."""
+        rows = [self.rows(side) for side in (0, 1)]
+        if self.data.ndim == 2 and (self.learn or not rows[0].shape[1]):
+            return False
+        if self.kinds is not None:
+            kind = self.kinds[0, 0]
+            if kind < 0 or kind % 1 or not (self.kinds == kind).all():
+                return False
+        return not any(np.isnan(one[:, 0]).any() or not np.isnan(one[:, 1:]).all() for one in rows)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ References:
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -34,7 +33,7 @@ import numpy as np
 from dpaudit.auditors.statistics import betting
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, LOOKS, looks, place
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
-from dpaudit.auditors.statistics.classifier import Learner, learned_score
+from dpaudit.auditors.statistics.classifier import Learner, Scoring, learned_score, numbered
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, event_for_epsilon
@@ -256,8 +255,9 @@ class SequentialFeed:
     """
 
     def __init__(self, begun: Sequential, learner: Learner) -> None:
-        self._state, self._learner = begun, learner
-        self._score: Callable[[Array], Array] | None = None
+        self._begun, self._state, self._learner = begun, begun, learner
+        self._score: Scoring | None = None
+        self._numbered = False  # whether it is the number that each run gave
         self._fed = 0
         self._rescore_at = 2 * FIRST_BLOCK
         self._audit: Audit | None = None
@@ -271,38 +271,40 @@ class SequentialFeed:
 
     def of_all(self, runs: Samples) -> Audit:
         """The result of all runs so far."""
-        features = runs.data.ndim == 2
-        if features:
-            self._feed_features(runs)
-        else:
-            self._state = self._state.update(runs.data[self._fed :], runs.neighbour[self._fed :])
-            self._fed = len(runs)
+        self._feed(runs)
         audit = self._state.audit().model_copy(update={"trials": len(runs)})
-        if features and audit.inconclusive:
+        if not self._numbered and audit.inconclusive:
             learned = f"the first {FIRST_BLOCK} runs a side, from which a score was learned, do not count"
             audit = audit.model_copy(update={"inconclusive": (*audit.inconclusive, learned)})
         self._audit = audit
         return audit
 
-    def _feed_features(self, runs: Samples) -> None:
-        if self._score is None:
-            if len(runs) <= FIRST_BLOCK:
+    def _feed(self, runs: Samples) -> None:
+        begin = runs.part(0, min(len(runs), FIRST_BLOCK))
+        if self._fed < FIRST_BLOCK:
+            # No bets are placed before: the score of these runs may change.
+            self._state, self._fed = self._begun, 0
+            self._numbered = begin.ordinary
+            if self._numbered:
+                self._score = numbered(begin)
+            elif len(runs) <= FIRST_BLOCK:
                 return
-            self._score, self._fed = self._learned(runs, FIRST_BLOCK), FIRST_BLOCK
-        while self._fed < len(runs):
+            else:
+                self._score, self._fed = learned_score(begin, self._learner), FIRST_BLOCK
+        while self._fed < len(runs) and self._score is not None:
             to = min(len(runs), self._rescore_at)
-            new = (side[self._fed : to] for side in (runs.data, runs.neighbour))
-            self._state = self._state.update(*map(self._score, new))
+            new = self._score(runs.part(self._fed, to))
+            self._state = self._state.update(new.data, new.neighbour)
             self._fed = to
             if to == self._rescore_at < len(runs):
                 half = to // 2
-                self._score = self._learned(runs, half)
-                past = (side[half:to] for side in (runs.data, runs.neighbour))
-                self._state = self._state.rescored(*map(self._score, past))
+                first = runs.part(0, half)
+                self._numbered = self._numbered and first.ordinary
+                if not self._numbered:
+                    self._score = learned_score(first, self._learner)
+                    past = self._score(runs.part(half, to))
+                    self._state = self._state.rescored(past.data, past.neighbour)
                 self._rescore_at = 2 * to
-
-    def _learned(self, runs: Samples, first: int) -> Callable[[Array], Array]:
-        return learned_score(runs.split(first / len(runs))[0], self._learner)
 
 
 def sequential(

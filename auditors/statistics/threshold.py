@@ -7,20 +7,22 @@ points of a claimed curve are tested with this one event at no further cost: the
 claim, and share one p-value.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
-from dpaudit.auditors.statistics.classifier import Learner, learned
+from dpaudit.auditors.statistics.classifier import Learner, learned, numbered
 from dpaudit.auditors.statistics.clopper_pearson import (
     largest_refutable_epsilon,
     require_fraction,
     trials_needed,
 )
 from dpaudit.auditors.statistics.samples import Samples, rounding
+from dpaudit.auditors.statistics.tails import Candidates, candidates, smoothed
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
@@ -29,8 +31,7 @@ from dpaudit.mechanisms import Array
 
 #: Shares of the runs: to learn a score from (features only), and of the others to choose an event on.
 LEARNING = 0.3
-CHOOSING = 0.2
-_CANDIDATES = 200
+CHOOSING = 0.15
 
 LIMITS = (Condition(code=Code.GIVEN_PAIRS), Condition(code=Code.RARE_EVENTS))
 ROUNDED = Condition(code=Code.ROUNDED_SCORES)
@@ -48,11 +49,11 @@ def threshold(
 ) -> Audit:
     """Bound epsilon from below, and try to refute a claim, with one threshold on a score.
 
-    Samples are scores [n], for instance log-likelihood ratios, or features [n, k] from which the `learner`
-    learns one. The claimed guarantee's curve, delta(epsilon), is needed for zCDP, GDP and RDP; the bound is
-    stated at `delta`, by default the claim's, or 1e-5. With at least the confidence the bound holds and a
-    true claim is not refuted. With `attack_grid` scores are not rounded, so that a differing floating-point
-    grid can be found.
+    Samples are scores [n], for instance log-likelihood ratios, or outcomes from which the `learner` learns a
+    score: features [n, k], or of several kinds. The claimed guarantee's curve, delta(epsilon), is needed for
+    zCDP, GDP and RDP; the bound is stated at `delta`, by default the claim's, or 1e-5. With at least the
+    confidence the bound holds and a true claim is not refuted. With `attack_grid` scores are not rounded, so
+    that a differing floating-point grid can be found.
 
     The bound is the exact one of `two_proportions`, and never more than `largest_refutable_epsilon`, the best
     that Clopper-Pearson intervals can give. `InvalidParameter` is raised for a confidence out of range, or a
@@ -98,8 +99,9 @@ def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[
 
     They are not rounded where the floating-point grid itself is attacked.
     """
-    if samples.data.ndim == 2:
-        samples = learned(samples, learner, LEARNING)
+    first, _ = samples.split(CHOOSING)
+    # Decided by runs that are not tested, whichever way it is decided.
+    samples = numbered(first)(samples) if first.ordinary else learned(samples, learner, LEARNING)
     choosing, testing = samples.split(CHOOSING)
     if attack_grid:
         return choosing, testing
@@ -129,6 +131,12 @@ class ThresholdEvent:
     upper: bool
     swapped: bool
 
+    @classmethod
+    def of(cls, found: Candidates, index: int) -> ThresholdEvent:
+        """One of the candidates."""
+        upper, swapped = bool(found.upper[index]), bool(found.swapped[index])
+        return cls(float(found.thresholds[index]), upper, swapped)
+
     def counts(self, samples: Samples) -> tuple[int, int]:
         """The number of runs with the event, on the likelier side (x) and on the other (y)."""
         data, neighbour = (
@@ -143,62 +151,26 @@ class ThresholdEvent:
         return f"score {sign} {self.threshold:.6g}, likelier on {likelier}"
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Events on both tails and in both directions, with the counts x and y of each, all [c]."""
-
-    thresholds: Array
-    upper: NDArray[np.bool_]
-    swapped: NDArray[np.bool_]
-    x: Array
-    y: Array
-
-    def event(self, index: int) -> ThresholdEvent:
-        """One of the events."""
-        upper, swapped = bool(self.upper[index]), bool(self.swapped[index])
-        return ThresholdEvent(float(self.thresholds[index]), upper, swapped)
-
-
-def candidates(samples: Samples) -> Candidates:
-    """Thresholds at ranks of the pooled scores, denser towards both tails, with their counts."""
-    data, neighbour = (np.sort(side, kind="stable") for side in (samples.data, samples.neighbour))
-    # Stable sorting is a merge where the parts are sorted.
-    pooled = np.sort(np.concatenate([data, neighbour]), kind="stable")
-    n = len(pooled)
-    tail = np.geomspace(1, n, _CANDIDATES).astype(int) - 1
-    ranks = np.unique(np.concatenate([tail, n - 1 - tail, np.linspace(0, n - 1, _CANDIDATES).astype(int)]))
-    at = np.unique(pooled[ranks])  # [t]
-    above = [len(side) - np.searchsorted(side, at, side="left") for side in (data, neighbour)]
-    below = [np.searchsorted(side, at, side="right") for side in (data, neighbour)]
-    count = len(at)
-    return Candidates(
-        thresholds=np.tile(at, 4),
-        upper=np.repeat([True, True, False, False], count),
-        swapped=np.repeat([False, True, False, True], count),
-        x=np.concatenate([above[0], above[1], below[0], below[1]]).astype(np.float64),
-        y=np.concatenate([above[1], above[0], below[1], below[0]]).astype(np.float64),
-    )
-
-
 def event_for_epsilon(
     samples: Samples, epsilons: Array, deltas: Array, tested: int, error: float
 ) -> tuple[ThresholdEvent, float]:
     """The event that promises to refute some claimed point by the widest margin, and that point's delta.
 
-    The choice depends on the given runs only; a test of the event on other runs is valid whatever they are.
-    The claimed points are epsilons and deltas [k], `tested` is the number of runs a side that the event will
-    be tested on, and `error` the level of that test.
+    The promise is the lower bound that `tested` runs a side are expected to give at the level `error`, were
+    the events as likely as a smooth likelihood ratio says: of events' own frequencies the largest promise
+    would be a lucky one. The choice depends on the given runs only; a test of the event on other runs is
+    valid whatever they are. The claimed points are epsilons and deltas [k].
     """
     found = candidates(samples)
-    scale = tested / len(samples)
-    # One more run on the other side than was counted: an event is not chosen for a lucky zero.
-    x, y = found.x[:, None] * scale, (found.y[:, None] + 1) * scale
+    x, y = smoothed(samples, found)
+    # Half a run more on the other side: no event is certain not to happen there.
+    x, y = x[:, None] * tested, y[:, None] * tested + 0.5
     excess = np.maximum(x - tested * deltas, 1e-9)  # [c, k]
     share = np.maximum(1 / np.maximum(x, 1e-9) - 1 / tested, 0) * (x / excess) ** 2
-    variance = share + 1 / y + 1 / (tested + 1)
+    variance = share + 1 / np.maximum(y, 1.0) + 1 / (tested + 1)
     promised = np.log(excess / y) + scipy.special.ndtri(error) * np.sqrt(variance) - epsilons
     best = int(np.argmax(promised))
-    return found.event(best // len(epsilons)), float(deltas[best % len(epsilons)])
+    return ThresholdEvent.of(found, best // len(epsilons)), float(deltas[best % len(epsilons)])
 
 
 def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
@@ -213,4 +185,6 @@ def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
         return share * (1 - share) / n * (2 * np.pi) * np.exp(quantile**2)
 
     spread = np.sqrt(variance(p, quantile_p) + variance(q, quantile_q))
-    return found.event(int(np.argmax(quantile_p - quantile_q + scipy.special.ndtri(error) * spread)))
+    return ThresholdEvent.of(
+        found, int(np.argmax(quantile_p - quantile_q + scipy.special.ndtri(error) * spread))
+    )

@@ -101,7 +101,10 @@ class LedgerStream(LedgerFacts):
                         unreported = 0
         except OSError as error:
             why, where = f"cannot be read: {error.strerror}", str(self.path)
-            raise LedgerFormat(why, where=where, remedy="name a ledger file") from None
+            remedy = "name a ledger file"
+            if self.path.is_dir():
+                remedy += "; `dpaudit verify` takes a folder of ledgers"
+            raise LedgerFormat(why, where=where, remedy=remedy) from None
 
     def _first(self, *, allow_unhashed: bool) -> tuple[Header, bool, str]:
         """The header, whether the file has hashes, and the header's own."""

@@ -135,6 +135,11 @@ def _described(
         what, why = f"a column {hidden!r}", "names that begin with dpaudit_ are used for what is computed"
         raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy="rename it")
     kinds = {name: kind for name, dtype in schema.items() if (kind := _kind(dtype)) is not None}
+    # What pandas' columns of objects hold is inferred from the rows, so that one unit's could change it.
+    types: Any = None if engine == "windows" else getattr(native, "dtypes", None)
+    pairs = types.items() if hasattr(types, "items") else ()
+    objects = [name for name, dtype in pairs if str(dtype) == "object"]
+    kinds |= dict.fromkeys(objects, "text")
     return Frame(native, columns, kinds, engine)
 
 

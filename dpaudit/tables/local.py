@@ -56,7 +56,7 @@ class Column:
 def column(series: nw.Series[Any], kind: Kind) -> Column:
     """A column as it is in a data frame."""
     if kind == "text":
-        values = series.cast(nw.String).to_list()
+        values = (series if series.dtype in {nw.String, nw.Object} else series.cast(nw.String)).to_list()
         distinct = sorted({value for value in values if isinstance(value, str)})
         place = {value: i for i, value in enumerate(distinct)}
         order = np.fromiter((place.get(value, -1) for value in values), np.int64, len(values))

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -129,14 +129,27 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
             case _:
                 pass
         new = [_with(each, schema, values) for each in new]
-        return nw.to_native(nw.concat([rest, *(each.select(*schema) for each in new)], how="vertical"))
+        parts = [rest, *(each.select(*schema) for each in new)]
+        if frame.implementation.is_pyarrow():
+            parts = _of_one_schema(parts, nw.to_native(frame).schema)
+        return nw.to_native(nw.concat(parts, how="vertical"))
+
+
+def _of_one_schema(parts: Sequence[Any], schema: Any) -> list[Any]:
+    """PyArrow tables in the types of the data's: narwhals casts text to one of several types of text."""
+    import narwhals as nw
+
+    for position, field in enumerate(schema):
+        schema = schema.set(position, field.with_nullable(nullable=True))
+    return [nw.from_native(nw.to_native(each).cast(schema)) for each in parts]
 
 
 def _with(frame: Any, schema: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     """A frame whose columns have one value each, of their own types."""
     import narwhals as nw
 
-    return frame.with_columns(*(nw.lit(one).cast(schema[name]).alias(name) for name, one in values.items()))
+    columns = [nw.lit(one).cast(schema[name]).alias(name) for name, one in values.items()]
+    return frame.with_columns(*columns) if columns else frame  # lazy frames refuse none
 
 
 def _extreme(dtype: Any, sign: int) -> Any:

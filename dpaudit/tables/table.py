@@ -523,6 +523,9 @@ def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
         found = list(itertools.product(*(list(keys[name]) for name in names)))
     elif isinstance(keys, Iterable) and not isinstance(keys, str | bytes):
         found = [_as_group(each) if len(names) > 1 else (each,) for each in keys]
+    elif isinstance(keys, str | bytes):
+        what, why = f"{keys!r} is a text, not a list", "each of its characters would be a key"
+        raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=f"give a list: keys=[{keys!r}]")
     else:
         found = []
     found = [tuple(_plain(each) for each in group) for group in found]

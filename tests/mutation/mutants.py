@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class Mutant:
     text: str  # the line, stripped
     change: str
     lines: tuple[int, ...]  # of the statement's own head
-    tree: ast.Module
+    number: int  # in the order of the file, from 0
 
 
 @dataclass(frozen=True)
@@ -104,17 +105,27 @@ def mutants(source: str) -> Iterator[Mutant]:
     the bodies of functions and in constants of the module; not annotations, patterns, defaults, decorators,
     and what is raised or printed.
     """
-    tree, rows = ast.parse(source), source.splitlines()
+    rows = source.splitlines()
     seen: Counter[tuple[int, str]] = Counter()
-    for place in _places(tree, "", tree.body[0]):
+    for number, (place, _, words) in enumerate(_all(ast.parse(source))):
         line = place.node.lineno
+        seen[line, words] += 1
+        change = words if seen[line, words] == 1 else f"{words}, number {seen[line, words]}"
+        yield Mutant(place.function, line, rows[line - 1].strip(), change, place.lines(), number)
+
+
+def mutated(source: str, mutant: Mutant) -> ast.Module:
+    """The source's tree with a mutant in its place."""
+    tree = ast.parse(source)
+    place, new, _ = next(itertools.islice(_all(tree), mutant.number, None))
+    place.put(new)
+    return ast.fix_missing_locations(tree)
+
+
+def _all(tree: ast.Module) -> Iterator[tuple[_Place, ast.AST, str]]:
+    for place in _places(tree, "", tree.body[0]):
         for new, words in _changes(place.node):
-            seen[line, words] += 1
-            change = words if seen[line, words] == 1 else f"{words}, number {seen[line, words]}"
-            place.put(new)
-            mutated = copy.deepcopy(tree)
-            place.put(place.node)
-            yield Mutant(place.function, line, rows[line - 1].strip(), change, place.lines(), mutated)
+            yield place, new, words
 
 
 #: Fields of the syntax that are left alone; the arguments of a function's definition, too.

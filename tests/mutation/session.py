@@ -39,7 +39,7 @@ from typing import Any
 
 import coverage
 import pytest
-from mutants import Mutant, mutants
+from mutants import Mutant, mutants, mutated
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".mutation"
@@ -55,17 +55,12 @@ FILES = {
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
-    "dpaudit/accountants/composition/composition.py": (
-        "accountants/composition/test_composition.py",
-        "accountants/composition/test_groups.py",
-    ),
     "dpaudit/auditors/statistics/clopper_pearson.py": ("auditors/statistics/test_clopper_pearson.py",),
     "dpaudit/auditors/statistics/two_proportions.py": ("auditors/statistics/test_two_proportions.py",),
-    "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms",),
 }
 #: Fixtures of tests that look at other processes, in which nothing is exchanged.
 ELSEWHERE = {"python", "own_processes"}
-#: Seconds of tests, by their time without a change, that a mutant must outlive to be a survivor.
+#: A survivor outlives all of the file's own tests, and others up to so many seconds, as unchanged code takes.
 ENOUGH = 5.0
 
 
@@ -131,7 +126,7 @@ class Target:
 
     def exchange(self, mutant: Mutant) -> None:
         """Put a mutant in the file's place, in this process."""
-        tree = ast.fix_missing_locations(mutant.tree)
+        tree = mutated(self.source, mutant)
         if not mutant.function:
             self._constant(next(node for node in tree.body if node.lineno == mutant.lines[0]))
             return
@@ -180,6 +175,7 @@ class Session:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise session.Interrupted("tests cannot be collected")
+        gc.unfreeze()  # what is frozen is not among the objects
         self.targets = {file: Target(file) for file in self.files}
         self.items = {item.nodeid: item for item in session.items}
         self._see()
@@ -264,14 +260,15 @@ class Session:
         through = self.through[file]
         lines = mutant.lines if mutant.function else tuple(through)
         own = f"test_{Path(file).stem}.py"
-        found = sorted(
-            (name for name in set().union(*(through[line] for line in lines)) if belongs(name, file)),
-            key=lambda name: (name != before, Path(name.partition("::")[0]).name != own, self.seconds[name]),
-        )
+
+        def order(name: str) -> tuple[bool, bool, float]:
+            return name != before, Path(name.partition("::")[0]).name != own, self.seconds[name]
+
         spent, chosen = 0.0, []
-        for name in found:
+        found = set().union(*(through[line] for line in lines))
+        for name in sorted((name for name in found if belongs(name, file)), key=order):
             spent += self.seconds[name]
-            if spent > ENOUGH and chosen:
+            if spent > ENOUGH and chosen and order(name)[1]:
                 break
             chosen.append(name)
         return chosen

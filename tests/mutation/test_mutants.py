@@ -7,11 +7,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.mutation.mutants import mutants
+from tests.mutation.mutants import mutants, mutated
 
 ROOT = Path(__file__).parents[2]
 SESSION = ROOT / "tests" / "mutation" / "session.py"
@@ -44,11 +45,38 @@ def test_each_mutant_is_another_program_with_one_change() -> None:
         (11, "max to min"),
         (11, "- dropped before b"),
     ]
-    texts = {ast.unparse(one.tree) for one in found}
+    texts = {ast.unparse(mutated(SOURCE, one)) for one in found}
     assert len(texts) == len(found)
     assert ast.unparse(ast.parse(SOURCE)) not in texts
     assert found[5].function == "larger"
     assert found[0].function == ""
+
+
+def test_what_is_explained_is_there() -> None:
+    """An entry whose line or change has gone explains nothing, and would hide what comes in its place."""
+    entries = tomllib.loads((SESSION.parent / "explained.toml").read_text(encoding="utf-8"))["explained"]
+    known = {file: list(mutants((ROOT / file).read_text())) for file in {entry["file"] for entry in entries}}
+    for entry in entries:
+        there = [
+            one.change
+            for one in known[entry["file"]]
+            if entry.get("text", one.text) == one.text and entry.get("function", one.function) == one.function
+        ]
+        changes = entry.get("changes", there)
+        assert there, entry
+        assert set([changes] if isinstance(changes, str) else changes) <= set(there), entry
+        assert entry["why"].endswith(".")
+
+
+def test_the_page_has_the_figures_of_a_whole_run_without_survivors() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `?([\w/.]+)`? \|" + r" ([0-9,]+) \|" * 5 + "$", page, re.MULTILINE)
+    *files, (name, *whole) = [(row[0], *(int(number.replace(",", "")) for number in row[1:])) for row in rows]
+    assert name == "all"
+    assert [sum(column) for column in zip(*(numbers for _, *numbers in files), strict=True)] == whole
+    assert all(noticed + explained == tried and not left for _, _, tried, noticed, explained, left in files)
+    source = SESSION.read_text(encoding="utf-8")
+    assert [f'"dpaudit/{file}"' in source for file, *_ in files] == [True] * source.count('"dpaudit/')
 
 
 @pytest.mark.nightly

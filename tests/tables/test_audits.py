@@ -135,6 +135,21 @@ def test_data_that_are_no_such_table_bring_no_pairs() -> None:
     assert frame_pairs(visits(), None) is None
 
 
+@pytest.mark.parametrize(
+    "text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "replace-one"])
+def test_pairs_of_every_kind_of_text_keep_the_types(text: Any, relation: str) -> None:
+    """Files that pandas writes hold large_string; categories are dictionaries."""
+    ward = pa.array(["ICU", "ER", "ER"]).cast(text)
+    patient = pa.array(["a", "a", "b"], pa.string() if pa.types.is_dictionary(text) else text)
+    frame = pa.table({"patient": patient, "ward": ward, "minutes": [1, 2, 3]})
+    found = frame_pairs(frame, Claim(ZCDP(rho=0.2), unit="patient", neighbouring=relation))
+    assert found is not None
+    for pair in found[0]:
+        assert pair.data.schema.types == pair.neighbour.schema.types == frame.schema.types
+
+
 @pytest.mark.interoperability
 def test_engines_with_threads_of_their_own_are_opened_by_each_run(tmp_path: Path) -> None:
     polars, duckdb = (importlib.import_module(name) for name in ("polars", "duckdb"))

@@ -12,6 +12,7 @@ import pytest
 
 from dpaudit import GDP, RDP, ZCDP, ApproxDP, Claim, Curator, PureDP, run
 from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
+from dpaudit.tables.frames import opened
 from dpaudit.tables.table import Table
 
 COST = ZCDP(rho=0.1)
@@ -77,7 +78,7 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("1 candidates", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, candidates=1, cost=COST))),
     ("for choices", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, cost=GDP(mu=1.0)))),
     ("no keys(.|\n)*select_keys", bounded(lambda t: t.group_by("ward", keys=[]))),
-    ("no keys", bounded(lambda t: t.group_by("ward", keys="ICU"))),
+    ("'ICU' is a text, not a list(.|\n)*keys=\\['ICU'\\]", bounded(lambda t: t.group_by("ward", keys="ICU"))),
     ("no keys", bounded(lambda t: t.group_by("ward", keys=None))),
     ("no column 'wrad'", bounded(lambda t: t.select_keys("wrad", cost=ApproxDP(epsilon=1.0, delta=0.1)))),
     ("no bound on the groups", lambda t: t.select_keys("ward", cost=ApproxDP(epsilon=1.0, delta=0.1))),
@@ -170,3 +171,18 @@ def test_missing_values_and_nan_count_nothing() -> None:
 
 def test_what_a_function_returns_is_opened() -> None:
     assert asked(grouped(lambda t: t.count(cost=COST)), lambda: FRAME).keys() == {"ICU", "ER"}
+
+
+def test_one_units_strange_value_does_not_change_what_a_column_holds() -> None:
+    """A column of objects is text: what else is in it is missing, for that row alone."""
+    people = {"patient": ["a", "b", "c"] * 4, "ward": ["ICU"] * 12}
+    plain, strange = (
+        pd.DataFrame({**people, "note": pd.Series(notes, dtype=object)})
+        for notes in (["x", "y", "z"] * 4, ["x", 7, "z"] * 4)
+    )
+    frames = [opened(frame) for frame in (plain, strange)]
+    assert frames[0].kinds == frames[1].kinds == dict.fromkeys(("patient", "ward", "note"), "text")
+    for frame in (plain, strange):
+        assert asked(grouped(lambda t: t.count(cost=ZCDP(rho=1e18))), frame)["ICU"] == pytest.approx(
+            6.0, abs=1e-6
+        )

@@ -194,7 +194,8 @@ def read_array(path: Path) -> NDArray[Any]:
     if array.dtype.kind not in "biuf" or not array.size:
         what = f"an array of shape {array.shape} and type {array.dtype}" if array.size else "holds no record"
         why = "there are no numbers to run on"
-        raise DataError(what, where=where, why=why, remedy="give at least one record, in numbers")
+        remedy = "give at least one record" if not array.size else "give a file of numbers"
+        raise DataError(what, where=where, why=why, remedy=remedy)
     if not np.isfinite(array).all():
         why = "they pass through noise unchanged and so reveal the data"
         raise DataError("holds NaN or infinity", where=where, why=why, remedy="clip or fill them before")

@@ -64,6 +64,9 @@ def load_target(
         near = difflib.get_close_matches(reference, CATALOGUE, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         why = "there is nothing to run"
+        if reference.endswith(".py"):
+            what, remedy = f"{reference!r} names a file alone", f"add the function, as in {reference}:NAME"
+            raise UsageError(what, where="TARGET", why=why, remedy=remedy)
         remedy = f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME"
         raise UsageError(f"no built-in algorithm {reference!r}", where="TARGET", why=why, remedy=remedy)
     if parameters:

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
+from dpaudit.accountants.closed_forms.columns import Cost
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, sum_up, up
-from dpaudit.accountants.composition.composition import Composition, compose, repeated
+from dpaudit.accountants.composition.composition import Composition, _costliest, compose, repeated
 from dpaudit.accountants.composition.costs import mu_squared, rho
 from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.mechanisms import FixedSizeSampled, PoissonSampled, RandomizedResponse
 
 MECHANISMS = [
     Gaussian(sigma=0.7, sensitivity=L2(1.1)),
@@ -202,3 +204,133 @@ def test_what_exceeds_every_double_becomes_infinity() -> None:
     inf = float("inf")
     assert (sum_up([1e308] * 3), sum_up([inf]), sum_up([inf, 1.0]), repeated(inf, 2)) == (inf,) * 4
     assert (up(Fraction(10) ** 400), sqrt_up(Fraction(10) ** 800), repeated(1e300, 10**10)) == (inf,) * 3
+
+
+def mixed(number: int) -> list[Release]:
+    """So many different mechanisms, half of them Gaussian and half Laplace, and one of another kind."""
+    noise = [
+        Gaussian(sigma=1.0 + k / 7, sensitivity=L2(1.0))
+        if k % 2
+        else Laplace(scale=1.0 + k / 7, sensitivity=L1(1.0))
+        for k in range(number)
+    ]
+    others = [RandomizedResponse(epsilon=0.5)]
+    return [Release(label="r", mechanism=one, count=k % 3 + 1) for k, one in enumerate([*noise, *others])]
+
+
+@pytest.mark.parametrize("number", [63, 64, 200])
+@pytest.mark.parametrize("cost", [rho, mu_squared])
+def test_many_costs_add_up_in_columns_as_one_by_one(number: int, cost: Cost) -> None:
+    releases = mixed(number)
+    exact = sum(Fraction(cost(release.mechanism)) * release.count for release in releases)
+    composition = compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
+    assert exact <= Fraction(composition.total(cost)) <= exact * (1 + Fraction(1, 10**12))
+    # A cost that is known of single mechanisms only.
+    assert exact <= Fraction(composition.total(cost.__call__)) <= exact * (1 + Fraction(1, 10**12))
+
+
+def test_what_is_in_columns_and_what_is_not() -> None:
+    releases = mixed(6)
+    composition = compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
+    assert composition.others() == {RandomizedResponse(epsilon=0.5)}
+    assert composition.mechanisms() == {release.mechanism for release in releases}
+    [exposure] = composition.exposures()
+    for kind, first in (("gaussian", 1), ("laplace", 0)):
+        own = releases[first:6:2]
+        columns = exposure.columns(kind)
+        assert sorted(columns.scale) == [1.0 + k / 7 for k in range(first, 6, 2)]
+        assert sorted(columns.runs) == sorted(release.count for release in own)
+    huge = 2**53 + 1
+    [exposure] = compose(
+        [Release(label="r", mechanism=NOISE, count=huge)], Neighbouring.ADD_OR_REMOVE_ONE
+    ).exposures()
+    assert exposure.columns("gaussian").runs.tolist() == [2.0**53 + 2]
+
+
+def test_different_mechanisms_are_counted_part_by_part() -> None:
+    composition = compose([*mixed(4), in_part("a"), in_part("b"), in_part("b")], Neighbouring.REPLACE_ONE)
+    assert composition.distinct == 5 + 2
+
+
+NOISE = Gaussian(sigma=3.0, sensitivity=L2(1.0))
+
+
+def in_part(part: str, by: str = "values", count: int = 1) -> Release:
+    place = Partition(part=part, split="s", by=by)
+    return Release(label="r", mechanism=NOISE, count=count, partition=place)
+
+
+@pytest.mark.parametrize("relation", list(Neighbouring))
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_running_total_is_that_of_the_releases_that_are_left(relation: Neighbouring, size: int) -> None:
+    releases = [*mixed(5), in_part("a", count=2), in_part("b"), in_part("b", "position"), in_part("c")]
+    running = Composition(relation, size, running=rho)
+    for release in releases:
+        running.add(release)
+    assert running.total(rho) == pytest.approx(compose(releases, relation, size).total(rho), rel=1e-14)
+    exact = Composition(relation, running=rho)
+    assert exact.total(rho) == 0.0
+    exact.add(Release(label="r", mechanism=NOISE, count=3))
+    assert Fraction(exact.total(rho)) >= Fraction(rho(NOISE)) * 3
+    for release in releases[1:-1]:
+        running.remove(release)
+    left = compose([releases[0], releases[-1]], relation, size)
+    assert running.total(rho) == pytest.approx(left.total(rho), rel=1e-14)
+    assert all(dict(one) in [dict(other) for other in running.exposures()] for one in left.exposures())
+
+
+def test_a_split_is_by_values_as_long_as_one_of_its_releases_is() -> None:
+    composition = Composition(Neighbouring.REPLACE_ONE)
+    first = in_part("a")
+    for _ in range(2):
+        composition.add(first)
+        composition.add(in_part("b", "position"))
+        assert composition.total(mu_squared) == pytest.approx(2 / 9)  # of both parts
+        composition.remove(first)
+        composition.remove(in_part("b", "position"))
+    composition.add(in_part("a", "position"))
+    composition.add(in_part("b", "position"))
+    assert composition.total(mu_squared) == pytest.approx(1 / 9)
+
+
+def test_samples_are_bounded_for_replaced_records_where_a_zeroed_one_changes_its_part() -> None:
+    sampled = in_part("a").model_copy(update={"mechanism": PoissonSampled(rate=0.1, mechanism=NOISE)})
+    plain, at = in_part("b"), Partition(part="a", split="s", by="position")
+    zeroed = Neighbouring.ZERO_OUT
+    assert compose([sampled, plain], zeroed).sampling_relation is Neighbouring.REPLACE_ONE
+    assert compose([plain], zeroed).sampling_relation is zeroed
+    assert compose([sampled.model_copy(update={"partition": at})], zeroed).sampling_relation is zeroed
+    for relation in (Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE):
+        assert compose([sampled, plain], relation).sampling_relation is relation
+
+
+def test_a_sample_of_a_known_size_is_of_no_part_that_values_decide() -> None:
+    sample = FixedSizeSampled(size=1, units=10, mechanism=NOISE)
+    release = in_part("a").model_copy(update={"mechanism": sample})
+    assert compose([release], Neighbouring.ADD_OR_REMOVE_ONE).distinct == 1
+    for relation in (Neighbouring.REPLACE_ONE, Neighbouring.ZERO_OUT):
+        with pytest.raises(CannotBound, match="split by values"):
+            compose([release], relation)
+
+
+def test_a_group_is_in_no_part_more_often_than_it_has_units() -> None:
+    """Two units, each of which leaves a part and enters another: both parts see both."""
+    other = in_part("b").model_copy(update={"mechanism": Laplace(scale=2.0, sensitivity=L1(1.0))})
+    composition = compose([in_part("a"), other], Neighbouring.REPLACE_ONE, 2)
+    [exposure] = composition.exposures()
+    twice = {Gaussian(sigma=3.0, sensitivity=L2(2.0)), Laplace(scale=2.0, sensitivity=L1(2.0))}
+    assert dict(exposure) == dict.fromkeys(twice, 1)
+    assert composition.mechanisms() == twice | {NOISE, other.mechanism}
+
+
+def test_units_are_placed_where_they_cost_most() -> None:
+    """By trying every way to place them."""
+    parts = [(1.0, 5.0, 5.5), (2.0, 3.0, 9.0), (0.5, 4.0, 4.5), (2.5, 2.6, 2.7)]
+    for touched in range(1, 8):
+        ways = itertools.product(range(4), repeat=4)
+        sums = [
+            sum((0.0, *part)[units] for part, units in zip(parts, way, strict=True))
+            for way in ways
+            if sum(way) <= touched
+        ]
+        assert _costliest(parts, touched) == max(sums)

@@ -32,7 +32,7 @@ def complaint(target: str) -> str:
     ("target", "said"),
     [
         ("dp-apvo", "did you mean dp-apvi?"),
-        ("mine.py", "path.py:NAME"),
+        ("mine.py", "add the function, as in mine.py:NAME"),
         ("mine.py:", "names no object"),
         (":sums", "names no object"),
         ("nowhere.py:sums", "nowhere.py is not there"),

@@ -190,19 +190,32 @@ def test_what_a_trial_raises_keeps_its_words_to_itself() -> None:
     def raises() -> None:
         raise KeyError("patient 4711")
 
+    # That a run raises is an outcome; a score that raises is an error of the audit.
+    assert audited(on_seventh_run(raises)).trials == TRIALS
+
+    def score(output: Any) -> Any:
+        _RUNS.append(0)
+        if len(_RUNS) == 7:
+            raises()
+        return output
+
     with pytest.raises(TrialFailed, match="raised KeyError") as caught:
-        audited(on_seventh_run(raises))
-    assert (caught.value.side, caught.value.index) == (1, 6)
+        audited(noisy, score=score)
+    assert (caught.value.side, caught.value.index) == (0, 6)
     cause = caught.value.__cause__
     assert isinstance(cause, TargetRaised)
     assert cause.text == repr("patient 4711")
     assert "4711" not in str(caught.value)
 
 
-def test_what_is_no_number_is_refused_as_in_one_process() -> None:
+def test_what_is_no_number_is_an_outcome_as_in_one_process() -> None:
+    found = [
+        audited(lambda data, curator: str(noisy(data, curator) > 1), in_process=here) for here in (None, True)
+    ]
+    assert found[0].model_dump(exclude={"process"}) == found[1].model_dump(exclude={"process"})
     for here in (None, True):
-        with pytest.raises(ScoreShape, match="of type str"):
-            audited(lambda data, curator: str(noisy(data, curator)), in_process=here)
+        with pytest.raises(ScoreShape, match="nothing to compare"):
+            audited(lambda data, curator: [], in_process=here)
 
 
 MODULE = """

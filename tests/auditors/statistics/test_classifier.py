@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpaudit.auditors.statistics.classifier import learned
+from dpaudit.auditors.statistics.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment
@@ -60,6 +61,17 @@ def test_what_was_learned_from_is_not_tested() -> None:
     assert np.array_equal(again.data[:-1], rest.data[:-1])
 
 
-def test_scores_are_not_learned_from() -> None:
+def test_a_learner_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidParameter):
-        learned(Samples(np.zeros(10), np.zeros(10)), "logistic", 0.3)
+        learned(Samples(np.zeros(10), np.zeros(10)), "linear", 0.3)  # type: ignore[arg-type]
+
+
+def test_logistic_regression_is_the_one_of_a_library() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    random = np.random.default_rng(3)
+    features = random.normal(size=(300, 4))
+    data = (random.random(300) < 1 / (1 + np.exp(-features[:, 0] + 0.5))).astype(float)
+    ones = np.column_stack([np.ones(300), features])
+    found = logistic_weights(ones, data, 1 - data, np.append(1e-9, np.ones(4)))
+    expected = linear_model.LogisticRegression(C=1.0, tol=1e-10, solver="newton-cholesky").fit(features, data)
+    assert np.allclose(found, [expected.intercept_[0], *expected.coef_[0]], atol=1e-5)

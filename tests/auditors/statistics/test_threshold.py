@@ -35,10 +35,8 @@ def laplace(shift: float, n: int, seed: int) -> Samples:
 
 
 @sweep("n, bar", [(10_000, 2.1), (100_000, 2.75)], everyday=(0,))
-def test_yardstick(n: int, bar: float, nightly: bool) -> None:
-    bounds = [
-        threshold(gaussian(1.0, n, seed), delta=1e-5).epsilon_lower for seed in range(20 if nightly else 5)
-    ]
+def test_yardstick(n: int, bar: float) -> None:
+    bounds = [threshold(gaussian(1.0, n, seed), delta=1e-5).epsilon_lower for seed in range(20)]
     assert np.median(bounds) >= bar
     assert max(bounds) < 4.377
 
@@ -84,7 +82,7 @@ def test_neither_direction_nor_tail_matters() -> None:
 def test_too_few_runs_say_how_many_it_takes() -> None:
     audit = threshold(laplace(2.0, 100, 1), claim=Claim(PureDP(epsilon=4.0)))
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert audit.largest_refutable_epsilon == largest_refutable_epsilon(80, 0.0, 0.95)
+    assert audit.largest_refutable_epsilon == largest_refutable_epsilon(85, 0.0, 0.95)
     assert "at least 204" in audit.inconclusive[0]
     enough = threshold(laplace(2.0, 255, 1), claim=Claim(PureDP(epsilon=4.0)))
     assert enough.verdict is Experiment.NOT_REFUTED
@@ -93,7 +91,7 @@ def test_too_few_runs_say_how_many_it_takes() -> None:
 def test_distributions_that_do_not_overlap_reach_the_limit_and_no_further() -> None:
     apart = Samples(np.full(1000, math.inf), np.full(1000, -math.inf))
     audit = threshold(apart, claim=Claim(PureDP(epsilon=5.0)))
-    assert audit.epsilon_lower == pytest.approx(largest_refutable_epsilon(800, 0.0, 0.95), abs=1e-5)
+    assert audit.epsilon_lower == pytest.approx(largest_refutable_epsilon(850, 0.0, 0.95), abs=1e-5)
     assert audit.verdict is Experiment.REFUTED
 
 
@@ -198,8 +196,6 @@ def test_nonsense_is_refused() -> None:
     with pytest.raises(InvalidParameter):
         threshold(good, claim=Claim(GDP(mu=1.0)), curve=lambda epsilon: min(1.0, epsilon / 100))
     with pytest.raises(DataError):
-        Samples(np.array([0.0, math.nan]), np.zeros(2))
-    with pytest.raises(DataError):
         Samples(np.zeros(3), np.zeros(2))
     with pytest.raises(DataError):
-        Samples(np.array([[0.0], [math.inf]]), np.zeros((2, 1)))
+        Samples(np.zeros(3), np.zeros(3), kinds=np.zeros(3))
