@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass, field
+from typing import Final
 
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
@@ -9,13 +10,16 @@ from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms.base import BaseMechanism
 
+#: By what decides a unit's part, what the composition of a split's parts rests on.
+_OF_SPLITS: Final = {"position": Code.SPLIT_BY_POSITION, "values": Code.SPLIT_BY_VALUES}
+
 
 class TrustedConditions:
     """Collects such conditions, release by release."""
 
     def __init__(self) -> None:
         self._resting: dict[tuple[Code, str | None], _Resting] = {}
-        self._split_by_position = False
+        self._splits: set[Code] = set()
 
     def add(self, release: Release | PlainRelease | PlainReleases) -> None:
         """Take one more release in, or a block of them."""
@@ -27,8 +31,8 @@ class TrustedConditions:
                 self._rests(release.label, code, text)
         elif release.noise.basis == "declared":
             self._rests(release.label, Code.DECLARED_SENSITIVITY)
-        if release.partition is not None and release.partition.by == "position":
-            self._split_by_position = True
+        if release.partition is not None:
+            self._splits.add(_OF_SPLITS[release.partition.by])
 
     def _add_block(self, block: PlainReleases) -> None:
         columns = block.columns
@@ -40,14 +44,13 @@ class TrustedConditions:
                     break
                 if basis == "declared":
                     resting.labels.setdefault(label)
-        by_position = (place is not None and place.by == "position" for place in set(columns.partitions))
-        self._split_by_position = self._split_by_position or any(by_position)
+        self._splits |= {_OF_SPLITS[place.by] for place in set(columns.partitions) if place is not None}
 
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""
         resting = self._resting.items()
         found = [Condition(code=code, text=text, releases=rest.releases()) for (code, text), rest in resting]
-        return [*found, Condition(code=Code.SPLIT_BY_POSITION)] if self._split_by_position else found
+        return [*found, *(Condition(code=code) for code in _OF_SPLITS.values() if code in self._splits)]
 
     def _rests(self, label: str, code: Code, text: str | None = None) -> None:
         resting = self._resting.setdefault((code, text), _Resting())

@@ -196,7 +196,7 @@ def _of_each_shift(pair: dominating.Mixture, whole: LogMoment, *, mixture_first:
         largest = _raised(-math.log1p(-moved)) if moved < 1.0 else math.inf
         return lambda t: min(whole(t), t * largest * (1.0 + ROUNDING))
     rows = [
-        (up(shift), math.log(weight))
+        (up(shift), _log(weight))
         for shift, weight in zip(pair.shifts, pair.weights, strict=True)
         if weight > 0
     ]
@@ -212,6 +212,14 @@ def _of_each_shift(pair: dominating.Mixture, whole: LogMoment, *, mixture_first:
         return min(whole(t), max(0.0, _raised(peak, math.log(math.fsum(math.exp(x - peak) for x in terms)))))
 
     return moment
+
+
+def _log(weight: Fraction) -> float:
+    """The logarithm of a weight in (0, 1], which may be below every double; good to a few u."""
+    below = weight.denominator.bit_length() - weight.numerator.bit_length()
+    if below < 1000:
+        return math.log(weight)
+    return math.log(weight * 2**below) - below * math.log(2.0)
 
 
 def failure(mechanism: AnyMechanism) -> float:

@@ -30,6 +30,7 @@ class Code(StrEnum):
     STREAM_PARTICIPATIONS = "stream-participations"
     INDEPENDENT_TRIALS = "independent-trials"
     SPLIT_BY_POSITION = "split-by-position"
+    SPLIT_BY_VALUES = "split-by-values"
     SINGLE_FIGURES_ROUNDED = "single-figures-rounded"
     # The run as a whole.
     FIXED_SEQUENCE = "fixed-sequence"

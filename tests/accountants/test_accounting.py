@@ -20,6 +20,7 @@ from dpaudit import (
     Laplace,
     Ledger,
     Neighbouring,
+    Partition,
     Premise,
     Proof,
     PureDP,
@@ -212,6 +213,9 @@ def test_what_is_taken_on_trust_is_listed() -> None:
     made = Ledger(ledger().header)
     made.append(Release(label="x", mechanism=GAUSSIAN, partition="half"))
     assert {Code.NO_FOOTER, Code.SPLIT_BY_POSITION} <= {one.code for one in account(made).not_checked}
+    assert Code.SPLIT_BY_VALUES not in {one.code for one in account(made).not_checked}
+    made.append(Release(label="x", mechanism=GAUSSIAN, partition=Partition(part="a", by="values")))
+    assert Code.SPLIT_BY_VALUES in {one.code for one in account(made).not_checked}
     made.hashed = False
     assert Condition(code=Code.NO_HASHES) in account(made).not_checked
     honest = Claim(ZCDP(rho=1.0), assumptions=("honest users",))

@@ -39,7 +39,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.SPLIT_BY_POSITION: (
         "that the parts of a split follow from positions that no change of one unit shifts, not from what "
-        "the records say"
+        "the records say, and that a release on a part looks at no other"
+    ),
+    Code.SPLIT_BY_VALUES: (
+        "that no unit is in two parts of a split by values, and that a release on a part looks at no other"
     ),
     Code.SINGLE_FIGURES_ROUNDED: (
         "the rounding of the figures of single releases, which are float-pessimistic"

@@ -205,6 +205,18 @@ def test_the_whole_moment_is_above_the_truth_at_every_order(name: str) -> None:
     assert log_moment(mechanism, relation, mixture_first=True)(60.0) < log_truth(*sides, 60.0), "but some is"
 
 
+def test_a_weight_below_every_double_has_a_whole_moment() -> None:
+    """All 200 records of a unit are drawn with probability 1e-600."""
+    many = SampledRecords(rate=0.001, records=200, mechanism=Gaussian(sigma=12.0, sensitivity=L2(1.0)))
+    law = [math.comb(200, j) * 0.001**j * 0.999 ** (200 - j) for j in range(8)]  # and less than 1e-11 more
+    sides = log_law([j / 12.0 for j in range(8)], law), log_law([0.0], [1.0])
+    for first in (True, False):
+        p, q = sides if first else sides[::-1]
+        whole = whole_log_moment(many, ADD, mixture_first=first)
+        assert log_truth(p, q, 2.0) - 1e-9 <= whole(2.0) <= log_truth(p, q, 2.0) * 1.01
+        assert log_truth(p, q, 10.0) - 1e-9 <= whole(10.0) < math.inf
+
+
 def test_an_rdp_claim_of_a_high_order_is_held_to_the_whole_moment() -> None:
     """What is left past the last loss is below every double here, and matters at this order."""
     ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
