@@ -61,7 +61,7 @@ def load_target(
                 algorithm, data = builtin.fit(require_file(data_file), **parameters)
         return Target(reference, algorithm, data, algorithm.claim)
     if ":" not in reference:
-        raise _no_such(reference)
+        raise _no_algorithm(reference)
     if parameters:
         why = "only built-in algorithms take parameters here"
         remedy = "set them where you define the algorithm: functools.partial keeps it callable"
@@ -96,8 +96,8 @@ def load_target(
     return Target(reference, algorithm, data, claim)
 
 
-def _no_such(reference: str) -> UsageError:
-    """The error for a reference that is no built-in algorithm's name and names no function."""
+def _no_algorithm(reference: str) -> UsageError:
+    """For a target without a colon that is not built in."""
     why = "there is nothing to run"
     if reference.endswith(".py"):
         what, remedy = f"{reference!r} names a file alone", f"add the function, as in {reference}:NAME"
