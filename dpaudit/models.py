@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from inspect import Signature
@@ -177,7 +178,19 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
         why = "a misspelled field would have to be guessed"
         return InvalidParameter(f"unknown field {path[-1]!r}", where=place, why=why, remedy=remedy)
     shown = "" if kind == "value_error" else f" (got {_short(first.get('input'))})"
-    return InvalidParameter(f"{message}{shown}", where=place)
+    return InvalidParameter(f"{message}{shown}", where=place, remedy=_remedy(first))
+
+
+def _remedy(complaint: Mapping[str, Any]) -> str:
+    """What to give instead; empty where it is a number in a range."""
+    context = complaint.get("ctx", {})
+    if complaint["type"] in {"enum", "literal_error"}:
+        known = re.findall(r"'([^']*)'", str(context.get("expected")))
+        return f"{did_you_mean(str(complaint.get('input')), known)}give one of {', '.join(known)}"
+    name = context.get("class_name")
+    if name == "Sensitivity":
+        return "give a Sensitivity, such as L2(1.0) or L1(1.0)"
+    return f"give a {name}" if name else ""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
+
 import dpaudit
 from dpaudit import ZCDP, Claim, Gaussian, PoissonSampled
+from dpaudit.errors import InvalidParameter
 from dpaudit.models import Model
 
 
@@ -19,3 +22,14 @@ def test_signatures_name_types_and_no_validators() -> None:
             assert "<function" not in str(inspect.signature(value)), name
     assert inspect.signature(PoissonSampled).parameters["rate"].kind is inspect.Parameter.KEYWORD_ONLY
     assert inspect.signature(Claim).parameters["unit"].default is None
+
+
+def test_a_wrong_word_or_type_is_answered_with_what_to_give() -> None:
+    with pytest.raises(
+        InvalidParameter, match=r"did you mean 'replace-one'\? give one of add-or-remove-one, rep"
+    ):
+        Claim(ZCDP(rho=1.0), unit="row", neighbouring="replace_one")
+    with pytest.raises(InvalidParameter, match=r"do:  give a Sensitivity, such as L2\(1.0\)"):
+        Gaussian(sigma=1.0, sensitivity=2.0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="do:  give a finite number in the stated range"):
+        ZCDP(rho=-1.0)

@@ -77,7 +77,9 @@ class Frame:
         """The name; raises `InvalidParameter` where there is no such column."""
         if isinstance(column, str) and column in self.columns:
             return column
-        remedy = f"{did_you_mean(str(column), self.columns)}its columns are {', '.join(self.columns)}"
+        remedy = "give a table with this column; it has none"
+        if self.columns:
+            remedy = f"{did_you_mean(str(column), self.columns)}its columns are {', '.join(self.columns)}"
         raise InvalidParameter(f"the table has no column {column!r}", where=what, remedy=remedy)
 
     def require_kind(self, column: str, what: str, *kinds: Kind) -> Kind:
@@ -161,7 +163,7 @@ def require_known_units(frame: Frame, unit: str) -> None:
     """Raise `DataError` where a row belongs to nobody."""
     number = frame.missing(unit)
     if number:
-        what = f"{number} rows have no {unit!r}"
+        what = f"{number} row{' has' if number == 1 else 's have'} no {unit!r}"
         why = "a row that belongs to nobody is in nobody's bound"
         remedy = "leave these rows out before, or give each of them a unit"
         raise DataError(what, where=f"curator.table(unit={unit!r})", why=why, remedy=remedy)

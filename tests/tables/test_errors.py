@@ -120,9 +120,14 @@ def test_nothing_is_written_of_what_is_refused() -> None:
     assert not list(run(algorithm, FRAME, claim=claim).ledger.releases)
 
 
+def test_a_frame_without_columns_has_none_to_name() -> None:
+    with pytest.raises(InvalidParameter, match=r"no column 'patient'(.|\n)*it has none"):
+        asked(grouped(lambda t: t.count(cost=COST)), pd.DataFrame())
+
+
 def test_a_row_that_belongs_to_nobody_is_refused() -> None:
     frame = FRAME.assign(patient=["a", None, "b"])
-    with pytest.raises(DataError, match="1 rows have no 'patient'"):
+    with pytest.raises(DataError, match="1 row has no 'patient'"):
         asked(grouped(lambda t: t.count(cost=COST)), frame)
 
 

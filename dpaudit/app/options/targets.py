@@ -61,14 +61,7 @@ def load_target(
                 algorithm, data = builtin.fit(require_file(data_file), **parameters)
         return Target(reference, algorithm, data, algorithm.claim)
     if ":" not in reference:
-        near = difflib.get_close_matches(reference, CATALOGUE, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        why = "there is nothing to run"
-        if reference.endswith(".py"):
-            what, remedy = f"{reference!r} names a file alone", f"add the function, as in {reference}:NAME"
-            raise UsageError(what, where="TARGET", why=why, remedy=remedy)
-        remedy = f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME"
-        raise UsageError(f"no built-in algorithm {reference!r}", where="TARGET", why=why, remedy=remedy)
+        raise _no_algorithm(reference)
     if parameters:
         why = "only built-in algorithms take parameters here"
         remedy = "set them where you define the algorithm: functools.partial keeps it callable"
@@ -101,6 +94,18 @@ def load_target(
         judged = claimed(claim)
         data = read_data(data_file, None if judged is None else judged.unit)
     return Target(reference, algorithm, data, claim)
+
+
+def _no_algorithm(reference: str) -> UsageError:
+    """For a target without a colon that is not built in."""
+    why = "there is nothing to run"
+    if reference.endswith(".py"):
+        what, remedy = f"{reference!r} names a file alone", f"add the function, as in {reference}:NAME"
+        return UsageError(what, where="TARGET", why=why, remedy=remedy)
+    near = difflib.get_close_matches(reference, CATALOGUE, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    remedy = f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME"
+    return UsageError(f"no built-in algorithm {reference!r}", where="TARGET", why=why, remedy=remedy)
 
 
 def _could_be_called(value: object) -> bool:
@@ -139,6 +144,9 @@ def load_pair(reference: str) -> Pair:
         what = f"{reference} is of type {type(make).__name__}, not callable"
         remedy = "name a function without arguments that returns (data, neighbour)"
         raise UsageError(what, where="--pair", why="it is called for the two data sets", remedy=remedy)
+    if not isinstance(make, type) and not _could_make_pair(make):
+        what, remedy = f"{reference} takes arguments", "name a function without arguments that makes the pair"
+        raise UsageError(what, where="--pair", why="it is called without any", remedy=remedy)
     with foreign_code(reference, "making the pair"):
         pair = make()
     if isinstance(pair, Pair):

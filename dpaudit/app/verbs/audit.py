@@ -63,8 +63,9 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @option(
     "--library",
     [*LIBRARIES, *COMPILED],
-    "TARGET is written for this library and called with the data alone: (data) -> output. The library's "
-    "noise is drawn by the curator, so that replay sees every query.",
+    f"TARGET is written for this library ({', '.join(LIBRARIES)}) and called with the data alone: (data) -> "
+    "output. The library's noise is drawn by the curator, so that replay sees every query.",
+    metavar="LIBRARY",
 )
 @targets.parameter_option
 @claim_options

@@ -65,9 +65,9 @@ def _workflow(install: str | None) -> bytes:
         what = "what the workflow is to install is not known"
         why = "this dpaudit was installed from a folder, which the workflow cannot reach"
         if requirement is not None:
-            what, why = f"--install {requirement!r}", "it has characters that cannot be printed"
+            what, why = f"{requirement!r}", "it has characters that cannot be printed"
         remedy = "add --install, for example --install 'dpaudit @ git+https://HOST/OWNER/dpaudit@COMMIT'"
-        raise UsageError(what, why=why, remedy=remedy)
+        raise UsageError(what, where="--install", why=why, remedy=remedy)
     # A string of JSON is one of YAML, and one word of a shell between single quotes.
     command = json.dumps("pip install '" + requirement.replace("'", "'\\''") + "'")
     return ACTIONS.replace("PIP_INSTALL", command).encode()
@@ -80,10 +80,12 @@ def _configuration(max_epsilon: float | None) -> str:
         max_epsilon = click.prompt(words, type=float, err=True)
     if max_epsilon is None:
         why = "how much privacy loss is acceptable is for you to decide"
-        raise UsageError("--max-epsilon is missing", why=why, remedy="add it, for example --max-epsilon 2")
+        raise UsageError(
+            "no limit is given", where="--max-epsilon", why=why, remedy="add it, for example --max-epsilon 2"
+        )
     if not 0 < max_epsilon < inf:
         why = "the limit must be positive and finite"
-        raise UsageError(f"--max-epsilon {max_epsilon}", why=why, remedy="give a number such as 2")
+        raise UsageError(f"{max_epsilon}", where="--max-epsilon", why=why, remedy="give a number such as 2")
     rho = budget_for(ApproxDP(epsilon=max_epsilon, delta=1e-6)).rho
     example = float(f"{rho:.2g}")
     if example > rho:

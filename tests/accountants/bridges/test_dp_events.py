@@ -395,13 +395,6 @@ def test_parts_budgets_and_noiseless_runs_are_refused() -> None:
         (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, 3, 0.0), ADD, InvalidParameter),
         (dp_event.SampledWithReplacementDpEvent(9, 3, dp_event.GaussianDpEvent(1.0)), REPLACE, CannotBound),
         (dp_event.RepeatAndSelectDpEvent(dp_event.UnsupportedDpEvent(), 2.0, 1.0), ADD, CannotBound),
-        (
-            dp_event.RepeatAndSelectDpEvent(
-                dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4), mean=2.0, shape=1.0
-            ),
-            SPECIAL,
-            CannotBound,
-        ),
         (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 0.5, 1.0), ADD, InvalidParameter),
         (
             dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), math.nan, 1.0),
@@ -466,6 +459,12 @@ def test_events_without_a_mechanism_and_bad_parameters_are_refused_with_their_pl
     assert "event[1]" in caught.value.where
     assert caught.value.why
     assert caught.value.remedy
+
+
+def test_the_best_of_several_trees_is_read() -> None:
+    tree = dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4)
+    (release,) = from_dp_event(dp_event.RepeatAndSelectDpEvent(tree, mean=2.0, shape=1.0), SPECIAL)
+    assert release.mechanism.releases[0].mechanism.kind == "tree-aggregation"
 
 
 def test_a_tree_that_contains_itself_is_refused() -> None:

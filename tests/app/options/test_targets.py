@@ -109,6 +109,8 @@ def test_prints_of_a_module_go_to_stderr(tmp_path: Path, capsys: pytest.CaptureF
 def test_pairs(mine: Mine) -> None:
     assert load_pair(mine("pair")).data.shape == (5, 3)
     assert load_pair(mine("pair_object")).neighbour[0, 0] == -10.0
+    with pytest.raises(UsageError, match=r"takes arguments(.|\n)*name a function without arguments"):
+        load_pair(mine("sums"))
 
 
 def test_arrays(tmp_path: Path) -> None:
