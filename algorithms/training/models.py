@@ -84,6 +84,11 @@ def _losses(scores: Array, labels: Array) -> Array:
     return -_log_softmax(scores)[np.arange(len(labels)), labels.astype(np.int64)]
 
 
+def _product(rows: Array, matrix: Array) -> Array:
+    """rows @ matrix, [n, k], each row's rounding its own: that of `@` depends on how many rows there are."""
+    return np.asarray((rows[:, :, None] * matrix).sum(axis=1))
+
+
 def _with_one(features: Array) -> Array:
     """Features and a constant, scaled to norm 1, [n, d + 1]."""
     wide = np.hstack([features, np.ones((len(features), 1))])
@@ -128,7 +133,7 @@ class Softmax:
         return np.asarray(self._scores(theta, _with_one(records[:, :-1])).argmax(axis=1))
 
     def _scores(self, theta: Array, x: Array) -> Array:
-        return np.asarray(x @ theta.reshape(self.features + 1, self.classes))
+        return _product(x, theta.reshape(self.features + 1, self.classes))
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,7 @@ class Network:
         errors = _errors(scores, records[:, -1])  # [n, k]
         wide = np.hstack([hidden, np.ones((len(hidden), 1))])
         second = wide[:, :, None] * errors[:, None, :]
-        back = (errors @ self._second(theta)[:-1].T) * (1.0 - hidden**2)  # [n, m]
+        back = _product(errors, self._second(theta)[:-1].T) * (1.0 - hidden**2)  # [n, m]
         first = x[:, :, None] * back[:, None, :]
         flat = first.reshape(len(x), self._first), second.reshape(len(x), self.size - self._first)
         return np.hstack(flat)
@@ -184,6 +189,6 @@ class Network:
     def _forward(self, theta: Array, records: Array) -> tuple[Array, Array, Array]:
         """The scaled features, the hidden units and the scores."""
         x = _with_one(records[:, :-1])
-        hidden = np.tanh(x @ theta[: self._first].reshape(self.features + 1, self.hidden))
+        hidden = np.tanh(_product(x, theta[: self._first].reshape(self.features + 1, self.hidden)))
         second = self._second(theta)
-        return x, hidden, hidden @ second[:-1] + second[-1]
+        return x, hidden, _product(hidden, second[:-1]) + second[-1]

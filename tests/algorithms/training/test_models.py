@@ -26,6 +26,16 @@ def test_a_gradient_is_how_fast_the_loss_grows(model: Model) -> None:
         np.testing.assert_allclose(found[:, place], grown / (2.0 * step), atol=1e-7)
 
 
+@pytest.mark.parametrize("model", [Softmax(64, 10), Network(64, 10)], ids=lambda model: type(model).__name__)
+def test_no_other_record_has_a_part_in_a_gradient_not_even_in_its_last_bit(model: Model) -> None:
+    random = np.random.default_rng(7)
+    theta = model.initial() + random.normal(size=model.size)
+    records = np.column_stack([random.normal(size=(300, 64)), random.integers(0, 10, 300)])
+    alone = np.vstack([model.gradients(theta, records[i : i + 1]) for i in range(300)])
+    for count in (2, 3, 5, 8, 17, 64, 129, 300):
+        assert np.array_equal(model.gradients(theta, records[:count]), alone[:count])
+
+
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_a_prediction_is_the_label_with_the_least_loss(model: Model) -> None:
     theta = model.initial() + np.random.default_rng(5).normal(size=model.size)
