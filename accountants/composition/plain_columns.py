@@ -40,12 +40,13 @@ class PlainCounts:
         self._runs = 0
 
     def add(self, block: PlainReleases) -> bool:
-        """Take the runs of a block, whatever part they are on; past 2^53 runs False, and nothing is taken."""
+        """Take the runs of a block, whatever part they are on; at 2^53 runs False, and nothing is taken."""
         own = block.columns
-        runs = int(own.runs.sum())
-        if self._runs + runs > _MOST_RUNS:
+        # In doubles: below 2^53 the sum is exact, and from there on none falls below; integers would wrap.
+        runs = float(own.runs.sum(dtype=np.float64))
+        if self._runs + runs >= _MOST_RUNS:
             return False
-        self._runs += runs
+        self._runs += int(runs)
         bases = np.array(own.bases)
         for basis, (kind, of_kind) in itertools.product(
             dict.fromkeys(own.bases), (("gaussian", own.gaussian), ("laplace", ~own.gaussian))

@@ -16,9 +16,10 @@ import dpaudit.accountants.composition.plain_columns
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, PureDP, Release
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.composition.plain_columns import PlainCounts
 from dpaudit.accountants.conditions import TrustedConditions
 from dpaudit.accountants.release_accounts import ReleaseAccounts
-from dpaudit.ledger.columnar import PlainRelease, plain_release
+from dpaudit.ledger.columnar import PlainNoise, PlainRelease, plain_release
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.mechanisms import RandomizedResponse
 
@@ -123,6 +124,15 @@ def test_a_release_is_taken_out_of_columns() -> None:
     composition = composed([[plain(one)] * 4], together=True)
     composition.remove(one)
     assert dict(composition.exposures()[0])[one.mechanism] == 3
+
+
+@pytest.mark.parametrize("lines", [1, 2, 1023, 1024, 1025, 2047, 2048, 2049])
+def test_a_block_whose_runs_would_wrap_round_as_integers_is_not_taken(lines: int) -> None:
+    """2,048 lines of 2^53 - 1 runs are 2^64 - 2,048: -2,048 as an int64."""
+    one = PlainRelease("", PlainNoise("gaussian", "declared", 1.0, 2.0), 2**53 - 1)
+    together = PlainCounts()
+    assert together.add(PlainReleases.of([one] * lines)) is (lines == 1)
+    assert sum(count for _, count in together.items()) == (2**53 - 1 if lines == 1 else 0)
 
 
 def test_more_runs_than_doubles_count_are_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
