@@ -148,7 +148,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
             raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
         return budget_bounds(budget, wanted or ZCDP(rho=0.0), header.group_size)
     if wanted is None:
-        return _on_some_scale(composition)
+        return on_some_scale(composition)
     # The costlier accountants compute with every mechanism many times over, unless it is in a column.
     enough = leading_figure(wanted) if len(composition.others()) > _MANY_DIFFERENT else 0.0
     return bounds(composition, wanted, enough=enough)
@@ -169,10 +169,10 @@ def _alone(
             return found[0].guarantee
     # Where the claimed scale has no bound the release is shown on another, which does not meet the claim.
     # No verdict hangs on the figure then: the first accountant's will do.
-    return _on_some_scale(alone, enough=math.inf)[0].guarantee
+    return on_some_scale(alone, enough=math.inf)[0].guarantee
 
 
-def _on_some_scale(composition: Composition, *, enough: float = 0.0) -> list[Bound]:
+def on_some_scale(composition: Composition, *, enough: float = 0.0) -> list[Bound]:
     """Bounds on zCDP's scale, or as epsilon at a small delta where it has none; `enough` as in `bounds`."""
     #: A cost without rho is shown at the first of these deltas that has a bound.
     deltas = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)

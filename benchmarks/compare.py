@@ -121,7 +121,8 @@ def main() -> int:
     if given.output == "-":
         sys.stdout.write(text)
     else:
-        page, heading = Path(given.output), "\n## Everyday speed\n"  # a section that everyday.py writes
+        page = Path(given.output)
+        heading = "\n## Samples, replaced units and correlated noise\n"  # from here on other programs write
         kept = page.read_text(encoding="utf-8").partition(heading)[2] if page.exists() else ""
         page.write_text(text + (heading + kept if kept else ""), encoding="utf-8")
     return 1 if missed else 0

@@ -79,6 +79,17 @@ def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
     return renyi_epsilon(alpha - 1.0, rdp, 0.0, -math.log(delta))
 
 
+def rdp_delta(alpha: float, rdp: float, epsilon: float) -> float:
+    """Delta that (alpha, rdp)-Renyi DP implies at `epsilon`: `rdp_epsilon`, solved for delta."""
+    alpha, rdp = above_one("alpha", alpha), nonnegative("rdp", rdp)
+    t = alpha - 1.0
+    terms = (t * rdp, -t * nonnegative("epsilon", epsilon), t * math.log1p(-1.0 / alpha), -math.log(alpha))
+    logarithm = sum(terms) + ROUNDING * sum(map(abs, terms))
+    if not logarithm < 0.0:
+        return 1.0
+    return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
+
+
 def response_epsilon(pure: float, delta: float) -> float:
     """Epsilon that pure DP implies at `delta`, the curve of randomized response.
 

@@ -155,7 +155,11 @@ class Composition:
     """
 
     def __init__(
-        self, neighbouring: Neighbouring, group_size: int = 1, *, running: Cost | None = None
+        self,
+        neighbouring: Neighbouring,
+        group_size: int = 1,
+        *,
+        running: Callable[[AnyMechanism], float] | None = None,
     ) -> None:
         self.neighbouring = neighbouring
         self.group_size = group_size

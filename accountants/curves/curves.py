@@ -19,7 +19,7 @@ from dpaudit.accountants.closed_forms.rounding import Vector, sqrt_up
 from dpaudit.accountants.composition.composition import Composition, Exposure
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.claims.bounds import Rigour
-from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism, Exponential, dominating
@@ -33,7 +33,7 @@ Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 #: A guarantee that adds up over releases, so that a filter can hold a run to it.
-Additive = PureDP | ZCDP | GDP
+Additive = PureDP | ZCDP | GDP | RDP
 
 
 class PrivacyProfile(Protocol):
@@ -59,8 +59,8 @@ class ImpliedProfile:
     """The best curve known of a guarantee that adds up.
 
     The exact curve of mu-GDP (Balle and Wang 2018, Theorem 8), that of rho known only as zCDP (Canonne,
-    Kamath and Steinke 2020, Proposition 12), or that of randomized response for pure DP (Kairouz, Oh and
-    Viswanath 2015).
+    Kamath and Steinke 2020, Proposition 12), that of one Renyi order (the same), or that of randomized
+    response for pure DP (Kairouz, Oh and Viswanath 2015).
     """
 
     guarantee: Additive
@@ -80,6 +80,8 @@ class ImpliedProfile:
                 return conversions.zcdp_epsilon(rho, delta)
             case GDP(mu=mu):
                 return gaussian_epsilon(delta, mu)
+            case RDP(alpha=alpha, epsilon=divergence):
+                return conversions.rdp_epsilon(alpha, divergence, delta)
             case _:
                 assert_never(self.guarantee)
 
@@ -92,6 +94,8 @@ class ImpliedProfile:
                 return conversions.zcdp_delta(rho, epsilon)
             case GDP(mu=mu):
                 return gaussian_delta(epsilon, mu)
+            case RDP(alpha=alpha, epsilon=divergence):
+                return conversions.rdp_delta(alpha, divergence, epsilon)
             case _:
                 assert_never(self.guarantee)
 

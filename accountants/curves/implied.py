@@ -1,11 +1,10 @@
 """What one guarantee implies: its curve delta(epsilon), guarantees on other scales, a budget's bounds."""
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, pure_to_zcdp, zcdp_epsilon
+from dpaudit.accountants.closed_forms.conversions import pure_to_gdp, pure_to_zcdp, zcdp_epsilon
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.curves.curves import Additive, ImpliedProfile
@@ -22,23 +21,7 @@ def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
 
         loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
         return lambda epsilon: loss.delta(epsilon).upper
-    if isinstance(guarantee, RDP):
-        return _renyi_curve(guarantee.alpha, guarantee.epsilon)
     return ImpliedProfile(guarantee).delta
-
-
-def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
-    """Canonne, Kamath and Steinke 2020, Proposition 12, solved for delta at the one order there is."""
-    t = alpha - 1.0
-
-    def delta(epsilon: float) -> float:
-        terms = (t * divergence, -t * epsilon, t * math.log1p(-1.0 / alpha), -math.log(alpha))
-        logarithm = sum(terms) + ROUNDING * sum(map(abs, terms))
-        if logarithm >= 0.0:
-            return 1.0
-        return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
-
-    return delta
 
 
 def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
@@ -51,8 +34,10 @@ def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
         case ApproxDP(delta=delta):
             return ApproxDP(epsilon=ImpliedProfile(given).epsilon(delta), delta=delta)
         case ZCDP():
-            return ZCDP(rho=up(_rho(given)))
+            return None if isinstance(given, RDP) else ZCDP(rho=up(_rho(given)))
         case RDP(alpha=alpha):
+            if isinstance(given, RDP):  # divergences grow with the order
+                return RDP(alpha=alpha, epsilon=given.epsilon) if alpha <= given.alpha else None
             epsilon = up(_rho(given) * Fraction(alpha))
             if isinstance(given, PureDP):
                 epsilon = min(given.epsilon, epsilon)
@@ -67,7 +52,7 @@ def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
             assert_never(wanted)
 
 
-def _rho(given: Additive) -> Fraction:
+def _rho(given: PureDP | ZCDP | GDP) -> Fraction:
     """The rho that follows; exact, or that of a bound for pure DP."""
     match given:
         case PureDP():
@@ -94,7 +79,7 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
 
     A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
     (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon. Raises `CannotBound`: a budget on a
-    scale on which no filter adds up.
+    scale on which no filter adds up, or one Renyi order for a group.
     """
     match budget:
         case PureDP():
@@ -103,8 +88,10 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
             return ZCDP(rho=held(budget.rho, group_size**2))
         case GDP():
             return GDP(mu=held(budget.mu, group_size))
+        case RDP() if group_size == 1:
+            return RDP(alpha=budget.alpha, epsilon=held(budget.epsilon, 1))
         case ApproxDP() | RDP():
-            remedy = "hold the run to a zCDP, GDP or pure-DP budget"
+            remedy = "hold the run to a zCDP, GDP or pure-DP budget, or one unit to one Renyi order"
             raise CannotBound(f"a budget of {budget}", where="header.budget", remedy=remedy)
         case _:
             assert_never(budget)

@@ -1,10 +1,10 @@
 """Privacy filters: budgets for runs whose number of releases may depend on what came out before."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar
 
-from dpaudit.accountants.closed_forms.columns import Cost
 from dpaudit.accountants.closed_forms.rounding import sqrt_up
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
@@ -13,9 +13,10 @@ from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import BudgetExceeded
 from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import AnyMechanism
 
 
-class _AdditiveFilter:
+class AdditiveFilter:
     """Admits releases as long as a cost that adds up stays within a budget, to which the whole run is held.
 
     The run's relation decides what parts of a split cost together.
@@ -23,7 +24,7 @@ class _AdditiveFilter:
 
     _scale: ClassVar[str]  # the budget's figure and scale, for messages
     #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
-    _cost: ClassVar[Cost]
+    _cost: Callable[[AnyMechanism], float]
 
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
         self.budget = budget
@@ -54,7 +55,7 @@ class _AdditiveFilter:
         return composition.total(self._cost)
 
 
-class ZCDPFilter(_AdditiveFilter):
+class ZCDPFilter(AdditiveFilter):
     """Admits releases as long as their zCDP adds up to at most `rho`.
 
     The whole run is then rho-zCDP even where later mechanisms, and how many there are, are chosen
@@ -68,7 +69,7 @@ class ZCDPFilter(_AdditiveFilter):
         super().__init__(ZCDP(rho=rho), neighbouring)
 
 
-class GDPFilter(_AdditiveFilter):
+class GDPFilter(AdditiveFilter):
     """Admits releases as long as the squares of their GDP add up to at most `mu`^2.
 
     The whole run is then mu-GDP even where later mechanisms, and how many there are, are chosen from earlier
@@ -89,7 +90,7 @@ class GDPFilter(_AdditiveFilter):
         return sqrt_up(Fraction(total)) if math.isfinite(total) else total
 
 
-class PureFilter(_AdditiveFilter):
+class PureFilter(AdditiveFilter):
     """Admits releases as long as their pure epsilons add up to at most `epsilon`.
 
     The whole run is then epsilon-DP, adaptively chosen releases included: the privacy loss is bounded by

@@ -26,6 +26,11 @@ from dpaudit.ledger.releases import Release
 
 _Record = TypeVar("_Record", Header, Release)
 
+#: What to do with a file that is JSON, and not one record a line.
+_NO_LEDGER = (
+    "name the ledger, such as the ledger.jsonl beside a certificate; `dpaudit report` reads certificates"
+)
+
 #: Progress is reported once in so many lines.
 _LINES_BETWEEN_PROGRESS = 4096
 
@@ -118,7 +123,9 @@ class LedgerStream(LedgerFacts):
                 raise
             raise LedgerTruncated("no header", where=str(self.path)) from None
         if record.get("record") != "header":
-            raise LedgerFormat(f"the first record is {record.get('record')!r}, not a header", where=where)
+            what = "the first line is not a ledger's header"
+            remedy = _NO_LEDGER if str(record.get("schema")).startswith("dpaudit.certificate/") else ""
+            raise LedgerFormat(what, where=where, remedy=remedy)
         if record.get("schema") != SCHEMA:
             remedy = f"this version of dpaudit reads {SCHEMA!r}"
             raise LedgerVersion(f"schema {record.get('schema')!r}", where=where, remedy=remedy)
@@ -229,7 +236,8 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = strictly_parsed(line)
     except (ValueError, RecursionError) as error:
-        raise LedgerFormat(f"not a line of JSON: {error}", where=where) from None
+        remedy = _NO_LEDGER if line.strip() == b"{" else ""  # JSON over several lines
+        raise LedgerFormat(f"not a line of JSON: {error}", where=where, remedy=remedy) from None
     if not isinstance(record, dict):
         raise LedgerFormat(f"a {type(record).__name__} where a record should be", where=where)
     return record

@@ -13,6 +13,7 @@ from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.base import (
     Answer,
     Array,
+    Asked,
     Calibrated,
     GaussianNoise,
     Queries,
@@ -88,6 +89,7 @@ __all__ = [
     "Answer",
     "AnyMechanism",
     "Array",
+    "Asked",
     "BufferedToeplitz",
     "Calibrated",
     "Choice",

@@ -23,8 +23,16 @@ Array: TypeAlias = NDArray[np.float64]
 Times: TypeAlias = Callable[[float, int], float]
 
 
-#: For each answer of a release, the query, and the noise scale if the data chose it.
-Queries: TypeAlias = Sequence[tuple[Array, float | None]]
+class Asked(NamedTuple):
+    """What one side's data say for one answer of a release: as the fields of `Answer` of the same names."""
+
+    query: Array
+    scale: float | None = None
+    rows: Array | None = None
+
+
+#: For each answer of a release, what was asked.
+Queries: TypeAlias = Sequence[Asked]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +45,15 @@ class Answer:
         output: what was released.
         at: what is public about the query: the step of a stream, the points of a function.
         scale: a noise scale that the data chose; private like the query.
+        rows: the rows [n, ...] of which a secret sample was summed, where it was; private like the query,
+            which is the sum of all of them.
     """
 
     query: Array
     output: Array
     at: Array | None = None
     scale: float | None = None
+    rows: Array | None = None
 
 
 class Move(NamedTuple):
@@ -178,7 +189,7 @@ class ValueMechanism(BaseMechanism):
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
         """`log_density` of the only answer."""
-        return self.log_density(answers[0].output, queries[0][0])
+        return self.log_density(answers[0].output, queries[0].query)
 
 
 class Calibrated(BaseMechanism):

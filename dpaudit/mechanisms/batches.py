@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.base import Array
+from dpaudit.mechanisms.hidden import subsets
 from dpaudit.mechanisms.sampled import OnSample
 from dpaudit.models import Count, Positive
 from dpaudit.noise.randomness import Randomness
@@ -42,6 +44,10 @@ class FixedSizeSampled(OnSample):
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
         """A subset of the size."""
         return randomness.subset(count, self.size)
+
+    def sizes(self, count: int) -> Array:
+        """That one."""
+        return np.where(np.arange(count + 1) == self.size, 0.0, -np.inf)
 
     def require_units(self, count: int, where: str, *, known: bool) -> None:
         """As many units as `units`, or more where neighbours differ in their number."""
@@ -93,6 +99,14 @@ class TruncatedPoissonSampled(OnSample):
         if len(drawn) > self.most:
             chosen[drawn[~randomness.subset(len(drawn), self.most)]] = False
         return chosen
+
+    def sizes(self, count: int) -> Array:
+        """Binomial, and what exceeds the largest size counts there."""
+        found = subsets.log_binomial(count, self.rate)
+        if count > self.most:
+            found[self.most] = np.logaddexp.reduce(found[self.most :])
+            found[self.most + 1 :] = -np.inf
+        return found
 
     def require_units(self, count: int, where: str, *, known: bool) -> None:
         """As many units as `units`, or fewer where neighbours differ in their number."""

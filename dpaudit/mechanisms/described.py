@@ -57,7 +57,8 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
             if name in _SAMPLING:
                 sampled = (one for one, its in DESCRIBED.items() if its in _SAMPLED)
                 why = f"what a sample amplifies is known for {', '.join(sampled)}"
-            near = did_you_mean(spelled(name), map(spelled, known))
+            other = {"sigma": "scale", "scale": "sigma"}.get(name)  # as others call the noise's width
+            near = did_you_mean(spelled(other if other in known else name), map(spelled, known))
             remedy = f"{near}{kind} has {', '.join(map(spelled, known))}"
             raise InvalidParameter(what, where=spelled(name), why=why, remedy=remedy)
     stated = {**model.beside_cost, **given}

@@ -112,7 +112,7 @@ class GaussianProcess(GaussianNoise):
         if points is None:
             return 0.0
         outputs = np.concatenate([answer.output for answer in answers[1:]])
-        return self.log_density(outputs, np.concatenate([query for query, _ in queries[1:]]), points)
+        return self.log_density(outputs, np.concatenate([asked.query for asked in queries[1:]]), points)
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
         """By the kernel's norm."""

@@ -13,6 +13,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian
 from dpaudit.mechanisms.base import Answer, Array, Move
+from dpaudit.mechanisms.hidden import subsets
 from dpaudit.mechanisms.sampled import HiddenSample, InTurns, SampledSum
 from dpaudit.models import Count, NonNegative, Positive
 from dpaudit.noise.randomness import Randomness
@@ -107,6 +108,15 @@ class SampledRecords(SampledSum):
         """Independent coins, one for each record."""
         return randomness.coins(count, self.rate)
 
+    def sizes(self, count: int) -> Array:
+        """Binomial."""
+        return subsets.log_binomial(count, self.rate)
+
+    @property
+    def rows_of_one(self) -> int:
+        """All of a unit's records."""
+        return self.records
+
     def rows(self, contributions: Array, where: str) -> Array:
         """The records [n m, ...] of units' contributions [n, m, ...], up to `records` of each."""
         if contributions.ndim < 2 or contributions.shape[1] > self.records:
@@ -119,8 +129,7 @@ class SampledRecords(SampledSum):
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
         """The distance of the sums over all records; all of a unit's move it at most `records` times."""
-        found = self.mechanism.moves(one, other)
-        return [move._replace(declared=move.declared * self.records) for move in found]
+        return [move._replace(declared=move.declared * self.records) for move in super().moves(one, other)]
 
 
 class RandomAllocation(InTurns):

@@ -1,10 +1,10 @@
 """Mechanisms that run on a secret random part of the records: what all share, and Poisson samples."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias, cast
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,22 @@ from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace
-from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Calibrated, Move, distance
+from dpaudit.mechanisms.base import (
+    Answer,
+    Array,
+    BaseMechanism,
+    Calibrated,
+    Move,
+    Queries,
+    ValueMechanism,
+    distance,
+)
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from dpaudit.mechanisms.hidden import subsets
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.mechanisms.streams import StreamMechanism
 from dpaudit.models import Positive
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
@@ -116,6 +127,15 @@ class SampledSum(Around):
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
         """Which of so many rows are in a sample: [count]."""
 
+    @abstractmethod
+    def sizes(self, count: int) -> Array:
+        """Log probability of each size of a sample of so many rows, [count + 1]; all of a size are alike."""
+
+    @property
+    def rows_of_one(self) -> int:
+        """How many rows one unit has at most."""
+        return 1
+
     def rows(self, contributions: Array, where: str) -> Array:
         """The rows [m, ...] of the units' contributions [n, ...]; raises `InvalidParameter`."""
         del where
@@ -125,12 +145,32 @@ class SampledSum(Around):
         """Raise `InvalidParameter` for so many units; `known`: neighbours have the same number."""
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance of the sums over all records, sampled or not."""
-        return self.mechanism.moves(one, other)
+        """The distance of the sums over all rows, sampled or not, and that of the other units' rows."""
+        found, declared = list(self.mechanism.moves(one, other)), self.sensitivity
+        left, right = one[0].rows, other[0].rows
+        if left is not None and right is not None:
+            found.append(_of_others([(left, right)], declared, self.rows_of_one))
+        return found
 
-    def sample(self, rows: OnGrid, randomness: Randomness) -> Array:
-        """The noisy sum [...] of the sampled ones of the rows [m, ...]."""
-        chosen = self.chosen(len(rows.integers), randomness)
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
+        """Over all samples; None where no rows are known, or too many different sums."""
+        rows = queries[0].rows
+        found = None if rows is None else self.log_densities(answers[0].output[np.newaxis], rows)
+        return None if found is None else float(found[0])
+
+    def log_densities(self, outputs: Array, rows: Array) -> Array | None:
+        """Log density of each of the outputs [k, ...] of a sample of the rows [n, ...]; None: not known."""
+        if not isinstance(self.summed, ValueMechanism):
+            return None
+        return subsets.log_densities(self.summed, outputs, rows, self.sizes(len(rows)))
+
+    def sample(self, rows: OnGrid, *chosen_before: Any) -> Array:
+        """The noisy sum [...] of the sampled ones of the rows [m, ...].
+
+        After the rows comes who is sampled [m], where that was drawn before, and then the randomness.
+        """
+        *before, randomness = chosen_before
+        chosen = before[0] > 0.0 if before else self.chosen(len(rows.integers), randomness)
         return self.summed.answering()(part(rows, chosen), randomness)
 
 
@@ -170,10 +210,16 @@ class InTurns(Around):
     def turns(self) -> int:
         """How many turns there are; they take the steps one after another, again and again."""
 
+    @property
+    def taking_part(self) -> float:
+        """The probability with which a unit takes part in a step of its turn."""
+        return 1.0
+
     def takes_part(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Which of so many units take part in their turn: [count]."""
-        del randomness
-        return np.ones(count, dtype=np.bool_)
+        """Which of so many units take part in their turn, by independent coins: [count]."""
+        return (
+            randomness.coins(count, self.taking_part) if self.taking_part < 1.0 else np.ones(count, np.bool_)
+        )
 
     def answering(self) -> Callable[..., Array]:
         """A stream of its own, with its units' turns, which takes each step's rows [n, ...] in order.
@@ -201,7 +247,37 @@ class InTurns(Around):
         declared = self.sensitivity
         steps = zip(one[1:], other[1:], strict=True)
         moved = max((distance(declared.norm, a.query - b.query) for a, b in steps), default=0.0)
-        return [Move(moved, declared.value, f"in {declared.norm}, in one step")]
+        found = [Move(moved, declared.value, f"in {declared.norm}, in one step")]
+        rows = [(a.rows, b.rows) for a, b in zip(one[1:], other[1:], strict=True)]
+        known = [(a, b) for a, b in rows if a is not None and b is not None]
+        return [*found, _of_others(known, declared, 1)] if known else found
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
+        """Over all turns; None where no rows are known, or there are too many turns of all units together."""
+        steps = len(answers) - 1
+        if steps == 0:
+            return 0.0
+        given = [asked.rows for asked in queries[1:]]
+        rows = [step for step in given if step is not None]
+        mechanism = self.mechanism
+        if len(rows) < steps or not isinstance(mechanism, ValueMechanism | StreamMechanism):
+            return None
+        items = np.zeros((steps, max(map(len, rows)), *rows[0].shape[1:]))
+        for step, own in zip(items, rows, strict=True):
+            step[: len(own)] = own
+        items = items[:, items.any(axis=(0, *range(2, items.ndim)))]
+        outputs = np.stack([answer.output for answer in answers[1:]])
+        parts = subsets.parts(steps, self.turns, self.taking_part)
+        if parts is None:
+            return None
+        return subsets.log_sum(partial(mechanism.log_density, outputs), [parts] * items.shape[1], items)
+
+
+def _of_others(sides: Sequence[tuple[Array, Array]], declared: Sensitivity, own: int) -> Move:
+    """What other units' rows move: none, but for the rounding of rows that are computed together."""
+    rounded = subsets.ROUNDED * declared.value
+    most = max(subsets.others_moved(one, other, declared.norm, own, rounded) for one, other in sides)
+    return Move(most, 0.0, f"in {declared.norm}, in rows of other units")
 
 
 def part(rows: OnGrid, chosen: NDArray[np.bool_]) -> OnGrid:
@@ -243,14 +319,6 @@ class PoissonSampled(OnSample):
         """Independent coins."""
         return randomness.coins(count, self.rate)
 
-    def log_density(self, output: Array, without: Array, with_unit: Array) -> float:
-        """Log density of the noisy sum where only one unit's membership is unknown.
-
-        `without` is the sum over the other sampled units, `with_unit` the same sum with the unit in it.
-        """
-        noise = cast("_Noise", self.summed)
-        inside = math.log(self.rate) + noise.log_density(output, with_unit)
-        if self.rate == 1.0:
-            return inside
-        outside = math.log1p(-self.rate) + noise.log_density(output, without)
-        return float(np.logaddexp(outside, inside))
+    def sizes(self, count: int) -> Array:
+        """Binomial."""
+        return subsets.log_binomial(count, self.rate)

@@ -161,7 +161,7 @@ class Choice(BaseMechanism):
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
         """`log_density` of the chosen index."""
-        return self.log_density(answers[0].output, queries[0][0])
+        return self.log_density(answers[0].output, queries[0].query)
 
     def nearest_output(self, value: Array, query: Array) -> Array:
         """An index."""

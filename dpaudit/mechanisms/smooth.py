@@ -78,7 +78,7 @@ class SmoothGaussian(BaseMechanism):
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
         """Where the scale is known."""
-        query, scale = queries[0]
+        query, scale, _ = queries[0]
         return None if scale is None else self.log_density(answers[0].output, query, scale)
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:

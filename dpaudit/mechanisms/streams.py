@@ -78,7 +78,8 @@ class StreamMechanism(GaussianNoise):
         if len(answers) == 1:  # a stream without items
             return 0.0
         return self.log_density(
-            np.stack([answer.output for answer in answers[1:]]), np.stack([query for query, _ in queries[1:]])
+            np.stack([answer.output for answer in answers[1:]]),
+            np.stack([asked.query for asked in queries[1:]]),
         )
 
 

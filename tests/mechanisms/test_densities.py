@@ -18,7 +18,6 @@ from dpaudit.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
-    PoissonSampled,
     RandomizedResponse,
     SmoothGaussian,
     SymmetricGaussian,
@@ -107,17 +106,6 @@ def test_symmetric() -> None:
         for residual in output - query
     )
     assert mechanism.log_density(output, query) == pytest.approx(expected)
-
-
-def test_sampled_is_the_mixture() -> None:
-    mechanism = PoissonSampled(rate=0.2, mechanism=Gaussian(sigma=1.5, sensitivity=L2(1)))
-    output, without, inside = np.array([1.0, 2.0]), np.array([0.0, 1.0]), np.array([1.0, 3.0])
-    densities = [np.prod(stats.norm(centre, 1.5).pdf(output)) for centre in (without, inside)]
-    assert mechanism.log_density(output, without, inside) == pytest.approx(
-        math.log(0.8 * densities[0] + 0.2 * densities[1])
-    )
-    always = PoissonSampled(rate=1.0, mechanism=Gaussian(sigma=1.5, sensitivity=L2(1)))
-    assert always.log_density(output, without, inside) == pytest.approx(math.log(densities[1]))
 
 
 def test_shapes_are_never_broadcast() -> None:

@@ -71,6 +71,8 @@ def test_what_does_not_enter_the_cost_may_be_left_out() -> None:
     [
         ("gaussian", {}, "add --sigma"),
         ("gaussian", {"sigma": 1.0, "scale": 1.0}, "--scale with gaussian"),
+        ("gaussian", {"scale": 1.0}, "did you mean '--sigma'?"),
+        ("laplace", {"sigma": 1.0}, "did you mean '--scale'?"),
         ("gaussian", {"sigma": 1.0, "sigm": 1.0}, "did you mean '--sigma'?"),
         ("gaussian", {"sigma": 1.0, "contribution": 1.0}, "give --rate; or --size and --units"),
         ("gaussian", {"sigma": 1.0, "rate": 0.1, "size": 2}, "give --rate; or --size and --units"),

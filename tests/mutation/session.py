@@ -1,14 +1,14 @@
 """Whether the tests notice one wrong sign where it would make a bound false: `nox -s mutation`.
 
-    python tests/mutation/session.py [FILE ...] [--sample N] [--seed S]
+    python tests/mutation/session.py [FILE ...] [--sample N] [--seed S] [--write]
 
 Every test that may matter is collected once, and run once to see which lines it runs through. For each mutant
 a child process is forked, the functions' code is exchanged in it, and the tests of the changed line run,
 those of the file's own tests first, until one fails. What is found is kept in .mutation, line by line: a run
 that was stopped goes on there, and a mutant is tried again only where its file or the test that noticed it
 has changed, or where none did and some test has. Survivors are listed in explained.toml, with the reason why
-no bound is false, or are faults of the tests: then the exit code is 1. A whole run writes its figures into
-CONTRIBUTING.md.
+no bound is false, or are faults of the tests: then the exit code is 1. `--write` writes the figures of the
+files that were run into CONTRIBUTING.md; those of the others stay.
 
 Libraries for this do not serve here. mutmut 3 does not follow the links of the tree, and leaves out decorated
 functions (the costs) and constants; cosmic-ray starts pytest anew for each of its mutants, five seconds each.
@@ -26,6 +26,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -46,6 +47,8 @@ KEPT = ROOT / ".mutation"
 EXPLAINED = Path(__file__).with_name("explained.toml")
 PAGE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- written by nox -s mutation -->", "<!-- end -->"
+#: The tests of how releases are put together.
+FOLD = tuple(f"accountants/composition/test_{name}.py" for name in ("composition", "plain_columns", "groups"))
 #: Where a wrong sign makes a bound false, each with the tests that are to notice it.
 FILES = {
     "dpaudit/accountants/closed_forms/rounding.py": ("accountants/closed_forms",),
@@ -55,6 +58,12 @@ FILES = {
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
+    "dpaudit/accountants/composition/composition.py": FOLD,
+    "dpaudit/accountants/composition/plain_columns.py": FOLD,
+    "dpaudit/ledger/columns.py": ("ledger/test_lines.py", *FOLD),
+    "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms/test_columns.py", *FOLD[:2]),
+    "dpaudit/accountants/calibration/calibration.py": ("accountants/calibration",),
+    "dpaudit/auditors/statistics/gdp.py": ("auditors/statistics/test_gdp.py",),
     "dpaudit/auditors/statistics/clopper_pearson.py": ("auditors/statistics/test_clopper_pearson.py",),
     "dpaudit/auditors/statistics/two_proportions.py": ("auditors/statistics/test_two_proportions.py",),
 }
@@ -156,7 +165,7 @@ class Session:
         self.files, self.sample, self.seed = files, sample, seed
         self.failed: str | None = None
         self.states: list[tuple[str, Mutant, str]] = []
-        self.whole = not sample and set(files) == set(FILES)
+        self.stopped = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self) -> None:
@@ -185,7 +194,7 @@ class Session:
         try:
             self._try()
         except KeyboardInterrupt:
-            self.whole = False
+            self.stopped = True
         return True
 
     def _run(self, names: Iterable[str]) -> str | None:
@@ -259,10 +268,11 @@ class Session:
         """The tests of a mutant: what noticed it before, the file's own, then the quickest."""
         through = self.through[file]
         lines = mutant.lines if mutant.function else tuple(through)
-        own = f"test_{Path(file).stem}.py"
+        own = f"test_{Path(file).stem}"
 
         def order(name: str) -> tuple[bool, bool, float]:
-            return name != before, Path(name.partition("::")[0]).name != own, self.seconds[name]
+            elsewhere = not Path(name.partition("::")[0]).name.startswith(own)
+            return name != before, elsewhere, self.seconds[name]
 
         spent, chosen = 0.0, []
         found = set().union(*(through[line] for line in lines))
@@ -340,21 +350,41 @@ def reason(explained: list[dict[str, str]], file: str, mutant: Mutant) -> str | 
     return None
 
 
-def table(states: list[tuple[str, Mutant, str]]) -> str:
-    """How many mutants of each file were found, explained, and neither."""
+def figures(states: list[tuple[str, Mutant, str]]) -> dict[str, tuple[int, ...]]:
+    """Each file's lines, and how many of its mutants were tried, found, explained, and neither."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for file, _, state in states:
         counts[file][state] += 1
-        counts["all"][state] += 1
+    return {
+        file: (
+            len(Path(ROOT, file).read_bytes().splitlines()),
+            count.total(),
+            *(count[state] for state in ("killed", "explained", "survived")),
+        )
+        for file, count in counts.items()
+    }
+
+
+def table(rows: dict[str, tuple[int, ...]]) -> str:
+    """The files' figures, and their sums."""
     lines = ["| file | lines | mutants | noticed | explained | survived |", "|---|---:|---:|---:|---:|---:|"]
-    sizes = {file: len(Path(ROOT, file).read_bytes().splitlines()) for file in counts if file != "all"}
-    sizes["all"] = sum(sizes.values())
-    for file in sorted(counts, key=lambda name: (name == "all", name)):
-        count = counts[file]
-        parts = (sizes[file], count.total(), count["killed"], count["explained"], count["survived"])
-        name = file if file == "all" else f"`{file.removeprefix('dpaudit/')}`"
-        lines.append(f"| {name} | " + " | ".join(f"{part:,}" for part in parts) + " |")
+    named = [(f"`{file.removeprefix('dpaudit/')}`", rows[file]) for file in sorted(rows)]
+    whole = tuple(map(sum, zip(*rows.values(), strict=True)))
+    for name, row in [*named, ("all", whole)]:
+        lines.append(f"| {name} | " + " | ".join(f"{figure:,}" for figure in row) + " |")
     return "\n".join(lines) + "\n"
+
+
+def write(rows: dict[str, tuple[int, ...]]) -> None:
+    """Put files' figures in the place of their old ones on the page."""
+    start, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    old, _, end = rest.partition(END)
+    kept = {}
+    for name, row in re.findall(r"^\| `([\w/.]+)` \| (.+) \|$", old, re.MULTILINE):
+        file = Path("dpaudit", name).as_posix()
+        if file in FILES:
+            kept[file] = tuple(int(figure.replace(",", "")) for figure in row.split(" | "))
+    PAGE.write_text(f"{start}{BEGIN}\n\n{table(kept | rows)}\n{END}{end}", encoding="utf-8")
 
 
 def main() -> int:
@@ -363,6 +393,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help="all or part of a file's path")
     parser.add_argument("--sample", type=int, help="so many mutants, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
+    parser.add_argument("--write", action="store_true", help="the figures into CONTRIBUTING.md")
     options = parser.parse_args()
     files = [file for file in FILES if not options.files or any(part in file for part in options.files)]
     if not files:
@@ -384,12 +415,11 @@ def main() -> int:
             told[reason(explained, file, mutant)].append(f"{file}:{mutant.line}: {mutant.change}")
     for why, places in told.items():
         print(f"\nexplained: {why}\n    " + "\n    ".join(places))
-    found = table(session.states)
-    print("\n" + found)
+    found = figures(session.states)
+    print("\n" + table(found))
     survivors = sum(state == "survived" for _, _, state in session.states)
-    if session.whole:
-        start, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(f"{start}{BEGIN}\n\n{found}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    if options.write and options.sample is None and not session.stopped:
+        write(found)
     return 1 if survivors else 0
 
 

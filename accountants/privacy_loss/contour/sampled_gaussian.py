@@ -116,10 +116,14 @@ class SampledGaussianFactor(SampledFactor):
         mass = np.exp(log_mass + least - 1e-8 - 1e-11 * (np.abs(least) + np.abs(log_mass)))
         first, second = np.triu_indices(paired, 1)  # [pairs]
         slack = 1e-12 * float(np.abs(ratio).max())
-        shortest = np.maximum(ratio[second] - ratio[first + 1] - slack, 0.0)[:, None]
-        longest = (ratio[second + 1] - ratio[first] + slack)[:, None]
-        versine = least_versine(shortest * lower, longest * upper)
-        return log_rest((2.0 * mass[first] * mass[second]) @ versine)
+        shortest = np.maximum(ratio[second] - ratio[first + 1] - slack, 0.0)
+        longest, weight = ratio[second + 1] - ratio[first] + slack, 2.0 * mass[first] * mass[second]
+        gained = np.zeros(len(lower))
+        for some in np.array_split(np.arange(len(lower)), min(10, len(lower))):
+            left = np.flatnonzero((longest - shortest) * lower[some[0]] < 6.3)  # others span a turn
+            phases = shortest[left, None] * lower[some], longest[left, None] * upper[some]
+            gained[some] = weight[left] @ least_versine(*phases)
+        return log_rest(gained)
 
     def _shifted(self, c: float, log_least: float, lower: Vector) -> Vector:
         """Log of the second bound at t = `lower`, with log M(c) >= `log_least`."""

@@ -3,8 +3,6 @@
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from dpaudit.errors import InvalidParameter
@@ -13,7 +11,6 @@ from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
 from dpaudit.mechanisms.sampled import InTurns
 from dpaudit.models import Positive
-from dpaudit.noise.randomness import Randomness
 
 
 class SampledMatrix(InTurns):
@@ -65,9 +62,10 @@ class SampledMatrix(InTurns):
         """As many as a unit's turns lie apart."""
         return self.mechanism.separation
 
-    def takes_part(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Independent coins."""
-        return randomness.coins(count, self.rate)
+    @property
+    def taking_part(self) -> float:
+        """The rate."""
+        return self.rate
 
     def dominating_pair(self) -> dominating.Sampled:
         """One sampled Gaussian pair for each turn."""

@@ -67,7 +67,7 @@ class Shuffled(BaseMechanism):
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
         """Log probability of the counts; None for more than two categories."""
-        counts, given = answers[0].output, queries[0][0]
+        counts, given = answers[0].output, queries[0].query
         local = self.local
         if not isinstance(local, RandomizedResponse) or local.categories != 2:
             return None

@@ -105,7 +105,7 @@ class AboveThreshold(Calibrated):
         if len(answers) == 1:  # nothing was asked
             return 0.0
         thresholds = np.array([0.0 if answer.at is None else answer.at[1] for answer in answers[1:]])
-        values = np.array([float(query) for query, _ in queries[1:]])
+        values = np.array([float(asked.query) for asked in queries[1:]])
         return self.log_probability(
             np.array([float(answer.output) for answer in answers[1:]]) > 0.5, values - thresholds
         )

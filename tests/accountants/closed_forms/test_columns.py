@@ -6,8 +6,10 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +94,75 @@ def test_products_round_up_by_at_most_one_step(rows: list[tuple[float, int]]) ->
             assert not 1e-200 <= cost <= 1e200
         else:
             assert product == composing.repeated(cost, count)
+
+
+def test_products_of_extreme_costs_are_left_to_be_computed_one_by_one() -> None:
+    costs = [0.0, 5e-324, 9e-201, 1e-200, 1.0, 1e200, 2e200, 1e300]
+    alone = [1, 2, 6, 7]
+    assert np.flatnonzero(np.isnan(times_up(np.array(costs), np.full(8, 3.0)))).tolist() == alone
+
+
+def test_laplace_noise_of_about_one_against_many_digits() -> None:
+    """On both sides of 1, where one form takes the other's place."""
+    epsilons = np.linspace(0.5, 2.5, 201)
+    with mpmath.workdps(40):
+        exact = [mpmath.mpf(e) + mpmath.expm1(-mpmath.mpf(e)) for e in epsilons.tolist()]
+        for truth, found in zip(exact, rho.many("laplace", epsilons, np.ones(201)).tolist(), strict=True):
+            assert truth <= found <= truth * (1 + mpmath.mpf("1e-12"))
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-6, -1e-6])
+def test_mu_is_right_wherever_the_quantile_begins(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older SciPy's quantile is less exact; mu is that of Dong, Roth and Su, with 40 digits."""
+    right = scipy.special.ndtri_exp
+    monkeypatch.setattr(scipy.special, "ndtri_exp", lambda logarithm: right(logarithm) * (1.0 + off))
+    epsilons = np.concatenate([np.linspace(0.9, 3.0, 15), np.geomspace(3.0, 700.0, 15)])
+    found = mu_squared.many("laplace", epsilons, np.ones(30)).tolist()
+    with mpmath.workdps(40):
+        for epsilon, square in zip(epsilons.tolist(), found, strict=True):
+            mu = mpmath.sqrt(square) / 2
+            error = mpmath.ncdf(-mu) * (1 + mpmath.exp(epsilon))  # 1 at the least mu, and falls
+            assert 1 - mpmath.mpf("1e-12") * (1 + mu * mu) <= error <= 1
+
+
+def test_log_moments_of_laplace_noise_against_many_digits() -> None:
+    """Mironov 2017, Table II, on both sides of t epsilon = 30, and of 1/2."""
+    epsilons = np.array([1e-9, 0.01, 0.4, 0.6, 2.0, 9.9, 10.1, 40.0, 300.0])
+    with mpmath.workdps(60):
+        for t in map(mpmath.mpf, (0.01, 0.5, 3.0, 60.0, 1e4)):
+            found = laplace_log_moment(float(t), epsilons, np.ones(9)).tolist()
+            for epsilon, log in zip(map(mpmath.mpf, epsilons.tolist()), found, strict=True):
+                up, down = (t + 1) * mpmath.exp(t * epsilon), t * mpmath.exp(-(t + 1) * epsilon)
+                exact = mpmath.log((up + down) / (2 * t + 1))
+                assert exact <= log <= exact * (1 + mpmath.mpf("1e-13"))
+
+
+def pell(number: int) -> list[tuple[int, int]]:
+    """Solutions of S^2 - number s^2 = 1 or -1 among the continued fraction's convergents, below 2^53."""
+    found, whole = [], math.isqrt(number)
+    m, d, a = 0, 1, whole
+    (before, top), (under, bottom) = (1, whole), (0, 1)
+    while top < 2**53 and whole * whole < number:
+        if abs(top * top - number * bottom * bottom) == 1:
+            found.append((top, bottom))
+        m = d * a - m
+        d = (number - m * m) // d
+        a = (whole + m) // d
+        (before, top), (under, bottom) = (top, a * top + before), (bottom, a * bottom + under)
+    return found
+
+
+def test_squares_of_quotients_next_to_whole_numbers() -> None:
+    """(S/s)^2 is within 2^-100 of a whole number, on either side: no allowance may be missing."""
+    rows = [row for number in range(2, 300) for row in pell(number)]
+    assert len(rows) > 1000
+    sensitivity, scale = np.array(rows, dtype=np.float64).T
+    for (value, noise), square in zip(
+        rows, mu_squared.many("gaussian", sensitivity, scale).tolist(), strict=True
+    ):
+        exact = Fraction(value, noise) ** 2
+        assert exact <= Fraction(square)
+        assert Fraction(math.nextafter(math.nextafter(square, 0.0), 0.0)) < exact
 
 
 def releases(number: int, *, seed: int = 0, split: bool = False) -> list[Release]:

@@ -17,6 +17,7 @@ from dpaudit.accountants.closed_forms.conversions import (
     laplace_to_zcdp,
     pure_to_gdp,
     pure_to_zcdp,
+    rdp_delta,
     rdp_epsilon,
     response_delta,
     response_epsilon,
@@ -337,3 +338,17 @@ def test_epsilon_and_delta_are_inverse(first: float, second: float) -> None:
         assert zcdp_delta(rho, epsilon) == pytest.approx(delta, rel=1e-6)
     else:
         assert zcdp_delta(rho, 0.0) <= delta * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("alpha", [1.001, 1.5, 2.0, 10.0, 1e4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0, 20.0])
+def test_delta_of_a_renyi_divergence_is_its_formula_rounded_up(alpha: float, epsilon: float) -> None:
+    """Canonne, Kamath and Steinke 2020, Proposition 12: e^(t (rdp - epsilon)) (1 - 1/alpha)^t / alpha."""
+    for rdp in (0.0, 1e-3, 0.1, 1.0, 1.9, 5.0):
+        with mp.workdps(50):
+            order = mpf(alpha)
+            t = order - 1
+            exact = mp.exp(t * (mpf(rdp) - mpf(epsilon))) * (1 - 1 / order) ** t / order
+            found = rdp_delta(alpha, rdp, epsilon)
+            assert min(exact, 1) <= found <= exact * (1 + mpf("1e-10")) + mpf("1e-300")
+            assert found <= 1.0

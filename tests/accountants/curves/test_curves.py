@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
+from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, PureDP, Release
+from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.accountants.composition.composition import Composition, compose
-from dpaudit.accountants.curves.curves import LossProfile, pld_profile, rdp_profile
-from dpaudit.mechanisms import AnyMechanism, DiscreteLaplace, OpaquePureDP, PoissonSampled, RandomizedResponse
+from dpaudit.accountants.curves import curves as curves_module
+from dpaudit.accountants.curves.curves import (
+    ImpliedProfile,
+    LeastProfile,
+    LossProfile,
+    gdp_profile,
+    pld_profile,
+    rdp_profile,
+)
+from dpaudit.accountants.privacy_loss import Bracket
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteLaplace,
+    Exponential,
+    MixtureOfGaussians,
+    OpaquePureDP,
+    PoissonSampled,
+    RandomizedResponse,
+    TruncatedPoissonSampled,
+)
 from tests.sweeps import sweep
 
 LAPLACE = Laplace(scale=1.0, sensitivity=L1(1.0))
@@ -61,3 +83,112 @@ def test_one_sampled_laplace_release_has_its_closed_form() -> None:
     lower, upper = found.bracket(1e-6)
     assert lower == pytest.approx(0.01703151876, abs=5e-12)
     assert upper == pytest.approx(0.01703151876, abs=5e-12)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A privacy loss, or a profile, with the same figures everywhere."""
+
+    lower: float
+    upper: float
+
+    def epsilon(self, delta: float) -> Bracket:
+        return Bracket(self.lower, self.upper)
+
+    delta = epsilon
+
+
+@pytest.mark.parametrize(
+    ("exposures", "below", "instead", "expected"),
+    [
+        ([(1.0, 2.0), (3.0, 3.5)], [], [], (3.0, 3.5)),
+        ([(3.0, 3.5), (1.0, 5.0)], [], [], (3.0, 5.0)),
+        ([(1.0, 2.0), (3.0, 3.5)], [(3.2, 9.0), (2.0, 9.0)], [], (3.2, 3.5)),
+        ([(1.0, 2.0)], [(0.5, 0.7)], [], (1.0, 2.0)),
+        ([(1.0, 2.0)], [(2.5, 9.0)], [], (2.0, 2.0)),
+        ([(1.0, 3.0), (1.0, 2.0)], [], [(0.0, 2.5), (0.0, 1.5)], (1.0, 2.5)),
+        ([(1.0, 2.0)], [], [(0.0, 2.5)], (1.0, 2.0)),
+        ([(1.0, 2.0)], [], [(0.0, 0.5)], (0.5, 0.5)),
+    ],
+)
+def test_the_worst_exposure_counts_and_the_better_of_two_pairs(
+    exposures: Any, below: Any, instead: Any, expected: Bracket
+) -> None:
+    found = LossProfile(*([Fixed(*ends) for ends in some] for some in (exposures, below, instead)))
+    assert found.bracket(1e-6) == expected
+    assert found.epsilon(1e-6) == found.delta(1.0) == expected[1]
+
+
+def test_the_least_of_several_curves_counts_and_one_may_refuse() -> None:
+    class Refusing:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def epsilon(self, delta: float) -> float:
+            raise CannotBound(f"number {self.number}", where="test")
+
+        def delta(self, epsilon: float) -> float:
+            return 1.0
+
+    curves: Any = [ImpliedProfile(PureDP(epsilon=e)) for e in (0.5, 0.3, 0.4)]
+    together = LeastProfile([Refusing(1), *curves], "all")
+    assert together.epsilon(1e-9) == curves[1].epsilon(1e-9) < 0.3
+    assert together.delta(0.1) == curves[1].delta(0.1)
+    with pytest.raises(CannotBound, match="number 1"):
+        LeastProfile([Refusing(1), Refusing(2)], "none").epsilon(1e-9)
+
+
+def test_which_accountant_refuses_and_which_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = composition((gaussian(3.0), 7))
+    assert 7 / Fraction(3) ** 2 <= Fraction(gdp_profile(found).guarantee.mu) ** 2
+    assert pld_profile(found).method == "pld"
+    assert pld_profile(composition((Exponential(epsilon=0.5), 1), (gaussian(3.0), 2))).method == "pld+rdp"
+
+    # What no accountant bounds has the last one's reason.
+    def refusing(reason: str) -> Any:
+        def accountant(made: Composition) -> Any:
+            raise CannotBound(reason, where="test")
+
+        return accountant
+
+    monkeypatch.setattr(curves_module, "ACCOUNTANTS", (refusing("the first"), refusing("the last")))
+    with pytest.raises(CannotBound, match="the last"):
+        curves_module.profiles(found)
+
+
+def in_parts(number: int) -> Composition:
+    releases = [
+        Release(label="r", mechanism=gaussian(10.0 + part), partition=Partition(part=str(part)))
+        for part in range(number)
+    ]
+    return compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
+
+
+def test_as_many_exposures_are_composed_as_cost_a_minute() -> None:
+    assert pld_profile(in_parts(64)).epsilon(1e-6) == pytest.approx(
+        gaussian_epsilon(1e-6, 1.0 / 10.0), rel=1e-9
+    )
+    with pytest.raises(CannotBound, match="65 ways"):
+        pld_profile(in_parts(65))
+
+
+def test_equal_choices_are_composed_together_up_to_four_different_ones() -> None:
+    """A hundred choices of 0.1 cost 2.262 at 1e-6 (docs/accountants.md); by their single pairs more."""
+    [together] = pld_profile(composition((Exponential(epsilon=0.1), 100))).profiles[0].exposures
+    assert together.epsilon(1e-6).upper == pytest.approx(2.2615, abs=5e-4)
+
+
+MIXTURE = MixtureOfGaussians(sigma=2.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1))
+CUT = TruncatedPoissonSampled(rate=0.3, most=2, units=9, mechanism=gaussian(2.0), contribution=1.0)
+
+
+def test_tables_are_composed_in_both_orders_and_truncated_samples_by_a_pair_of_both() -> None:
+    def numbers(*runs: tuple[AnyMechanism, int]) -> tuple[int, int, int]:
+        found = pld_profile(composition(*runs))
+        assert isinstance(found, LossProfile)
+        return len(found.exposures), len(found.below), len(found.instead)
+
+    assert numbers((gaussian(1.0), 1)) == (1, 0, 0)
+    assert numbers((MIXTURE, 1)) == (2, 1, 0)
+    assert numbers((CUT, 1)) == (2, 1, 1)
+    assert numbers((CUT, 1), (MIXTURE, 1)) == (2, 1, 0)

@@ -9,20 +9,22 @@ import math
 from statistics import NormalDist
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, Claim, Gaussian, Laplace, Release, run
+from dpaudit import L1, L2, Claim, Curator, Gaussian, Header, Laplace, Ledger, Release, run
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.filters.filters import GDPFilter, PureFilter, ZCDPFilter
 from dpaudit.accountants.filters.odometers import GDPOdometer, ZCDPOdometer
+from dpaudit.accountants.filters.renyi import RDPFilter
 from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import BudgetExceeded, CannotBound, InvalidParameter
 from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import DiscreteGaussian
+from dpaudit.mechanisms import DiscreteGaussian, PoissonSampled
 
 #: mu of a 1-DP release: twice the normal quantile of e / (1 + e).
 PURE_MU = 2.0 * NormalDist().inv_cdf(math.e / (1.0 + math.e))
@@ -187,3 +189,80 @@ def test_a_group_costs_more_than_the_unit_that_was_held_to_the_budget() -> None:
         (bound,) = budget_bounds(budget, budget, group_size=3)
         assert leading_figure(bound.guarantee) == pytest.approx(factor, rel=1e-8)
         assert leading_figure(bound.guarantee) >= factor
+
+
+SAMPLED = PoissonSampled(rate=0.05, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), contribution=1.0)
+#: Its moment of order 3 as a binomial sum (Mironov, Talwar and Zhang 2019, section 3.3).
+CUBE = sum(math.comb(3, k) * 0.95 ** (3 - k) * 0.05**k * math.exp((k * k - k) / 8) for k in range(4))
+
+
+def test_one_renyi_order_holds_sampled_mechanisms_to_a_budget() -> None:
+    step, cost = Release(label="step", mechanism=SAMPLED), math.log(CUBE) / 2
+    held = RDPFilter(3.0, 7.5 * cost)
+    for times in range(1, 8):
+        held.spend(step)
+        assert held.spent == pytest.approx(times * cost, rel=1e-9)
+    with pytest.raises(BudgetExceeded, match="epsilon, RDP"):
+        held.spend(step)
+    assert held.spent <= 7 * cost * (1 + 1e-9)
+
+
+def test_a_run_held_to_a_renyi_order_proves_what_follows_from_it() -> None:
+    """By Proposition 12 of Canonne, Kamath and Steinke (2020), in mpmath; other scales are left open."""
+
+    def steps(data: Any, curator: Any) -> None:
+        for _ in range(5):
+            curator.release_sum(np.zeros((3, 2)), bound=1.0, mechanism=SAMPLED, label="step")
+
+    claim = Claim(ApproxDP(epsilon=2.0, delta=1e-5), unit="row", neighbouring="add-or-remove-one")
+    made = run(steps, None, claim=claim, budget=RDPFilter(8.0, 0.25))
+    [bound] = account(made.ledger).bounds
+    with mpmath.workdps(30):
+        expected = 0.25 + mpmath.log1p(-1 / mpmath.mpf(8)) - (mpmath.log(1e-5) + mpmath.log(8)) / 7
+    assert isinstance(bound.guarantee, ApproxDP)
+    assert float(expected) <= bound.guarantee.epsilon <= float(expected) * (1 + 1e-8)
+    assert budget_bounds(RDP(alpha=8.0, epsilon=0.25), RDP(alpha=4.0, epsilon=0.0))[0].guarantee == RDP(
+        alpha=4.0, epsilon=0.25 * (1 + 1e-9)
+    )
+    for scale in (RDP(alpha=9.0, epsilon=0.0), ZCDP(rho=0.0), GDP(mu=0.0), PureDP(epsilon=0.0)):
+        assert budget_bounds(RDP(alpha=8.0, epsilon=0.25), scale) == []
+    with pytest.raises(CannotBound):
+        budget_bounds(RDP(alpha=8.0, epsilon=0.25), ApproxDP(epsilon=0.0, delta=1e-5), group_size=2)
+
+
+def test_the_filter_within_a_target_keeps_it_and_admits_a_mechanism_often() -> None:
+    target = ApproxDP(epsilon=3.0, delta=1e-5)
+    held = RDPFilter.within(target, SAMPLED)
+    assert isinstance(held.budget, RDP)
+    [bound] = budget_bounds(held.budget, target)
+    assert 2.99 < leading_figure(bound.guarantee) <= 3.0
+    held.spend(Release(label="step", mechanism=SAMPLED))
+    assert held.budget.epsilon / held.spent > 500
+    with pytest.raises(CannotBound, match="not even one"):
+        RDPFilter.within(ApproxDP(epsilon=1e-3, delta=1e-9), SAMPLED)
+
+
+@pytest.mark.parametrize(("alpha", "epsilon"), [(1.0, 1.0), (math.nan, 1.0), (2.0, -1.0), (2.0, math.nan)])
+def test_an_order_is_above_one_and_its_budget_a_number(alpha: float, epsilon: float) -> None:
+    with pytest.raises(InvalidParameter):
+        RDPFilter(alpha, epsilon)
+
+
+@pytest.mark.parametrize("own", list(Neighbouring))
+@pytest.mark.parametrize("other", list(Neighbouring))
+def test_a_renyi_filter_holds_runs_under_its_own_relation(own: Neighbouring, other: Neighbouring) -> None:
+    """At order 4 a replaced unit costs a 46th of an added one where its contribution is half the change."""
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring=other))
+    if own is other:
+        Curator(ledger, budget=RDPFilter(4.0, 1.0, own))
+        return
+    with pytest.raises(InvalidParameter, match=f"a filter for {own} in a run under {other}"):
+        Curator(ledger, budget=RDPFilter(4.0, 1.0, own))
+
+
+def test_a_filter_on_another_scale_may_count_more_parts_than_the_run_but_not_fewer() -> None:
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
+    Curator(ledger, budget=ZCDPFilter(1.0, Neighbouring.REPLACE_ONE))
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
+    with pytest.raises(InvalidParameter, match="one part of a split"):
+        Curator(ledger, budget=ZCDPFilter(1.0, Neighbouring.ADD_OR_REMOVE_ONE))

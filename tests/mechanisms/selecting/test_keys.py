@@ -9,6 +9,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from dpaudit import ApproxDP, Claim, Curator, KeySelection, account, run
 from dpaudit.curator.noise import NoNoise
@@ -56,6 +57,88 @@ def test_no_coin_could_be_much_likelier() -> None:
             p = min(growth * p + delta, 1 - (1 - p - delta) / growth, mp.mpf(1))
             assert abs(found - p) <= 1e-12 * p
     assert chances[-1] == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.7, 1e-7), (1.0, 1e-3), (0.01, 0.3), (5.0, 1e-12)])
+def test_the_probabilities_are_those_of_the_theorem(epsilon: float, delta: float) -> None:
+    """Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1: its closed form, in 60 digits."""
+    found = selection("optimal", epsilon, delta, 1).probabilities(10**6)
+    with mp.workdps(60):
+        e, d = mp.mpf(epsilon), mp.mpf(delta)
+        growth = mp.expm1(e)
+        first = 1 + int(mp.floor(mp.log1p(mp.tanh(e / 2) * (1 / d - 1)) / e))
+        reached = mp.expm1(first * e) / growth * d
+        second = first + int(mp.floor(mp.log1p(growth / d * (1 - reached)) / e))
+        for n, chance in enumerate(found):
+            if n <= first:
+                expected = mp.expm1(n * e) / growth * d
+            elif n <= second:
+                expected = reached - (1 - reached + d / growth) * mp.expm1(-(n - first) * e)
+            else:
+                expected = mp.mpf(1)
+            assert expected * (1 - mp.mpf(10) ** -12) <= chance <= expected
+        assert len(found) == second + 2
+
+
+def test_no_linear_programme_finds_a_better_coin() -> None:
+    """The most that all p(n) can add up to, under the four inequalities alone."""
+    epsilon, delta, most = 0.6, 0.02, 14
+    rows, limits = [], []
+    for n, side in itertools.product(range(most), (1, -1)):
+        one, other = (n, n + 1) if side > 0 else (n + 1, n)
+        kept, left = np.zeros(most + 1), np.zeros(most + 1)
+        kept[[one, other]] = 1.0, -np.exp(epsilon)
+        left[[one, other]] = -1.0, np.exp(epsilon)
+        rows += [kept, left]
+        limits += [delta, delta + np.exp(epsilon) - 1.0]
+    ranges = [(0.0, 0.0)] + [(0.0, 1.0)] * most
+    solved = linprog(-np.ones(most + 1), A_ub=np.array(rows), b_ub=limits, bounds=ranges)
+    found = selection("optimal", epsilon, delta, 1).probabilities(most)
+    assert solved.success
+    assert found == pytest.approx(solved.x[: len(found)], abs=1e-8)
+
+
+def keep_chances(mechanism: KeySelection, most: int) -> list[Any]:
+    """The probability of a key with 0, 1, ... units, from the definition of each method."""
+    if mechanism.method == "optimal":
+        found = mechanism.probabilities(most)
+        return [mp.mpf(found[min(n, len(found) - 1)]) for n in range(most + 1)]
+    scale, threshold = map(mp.mpf, mechanism.noise_and_threshold())
+    away = [(threshold - n) / scale for n in range(most + 1)]
+    if mechanism.method == "gaussian":
+        tails = [mp.erfc(x / mp.sqrt(2)) / 2 for x in away]
+    else:
+        tails = [mp.exp(-x) / 2 if x >= 0 else 1 - mp.exp(x) / 2 for x in away]
+    return [mp.mpf(0), *tails[1:]]
+
+
+def largest_delta(mechanism: KeySelection, keys: int, most: int = 5) -> Any:
+    """Of all pairs of tables whose `keys` keys differ by one unit each, over all sets that may be kept."""
+    with mp.workdps(30):
+        chances, growth = keep_chances(mechanism, most + 1), mp.exp(mp.mpf(mechanism.epsilon))
+        largest = mp.mpf(0)
+        # Each key has one unit more in one table: in the same one, or, after a replacement, in either.
+        for units in itertools.combinations_with_replacement(range(most), keys):
+            for signs in itertools.product((0, 1), repeat=keys):
+                pairs = [(chances[n + s], chances[n + 1 - s]) for n, s in zip(units, signs, strict=True)]
+                excess = mp.mpf(0)
+                for kept in itertools.product((True, False), repeat=keys):
+                    p = mp.fprod(a if one else 1 - a for one, (a, _) in zip(kept, pairs, strict=True))
+                    q = mp.fprod(b if one else 1 - b for one, (_, b) in zip(kept, pairs, strict=True))
+                    excess += max(p - growth * q, 0)
+                largest = max(largest, excess)
+        return largest
+
+
+@pytest.mark.parametrize("method", ["optimal", "laplace", "gaussian"])
+@pytest.mark.parametrize(("epsilon", "delta", "keys"), [(0.8, 0.01, 1), (1.0, 0.05, 2), (2.0, 0.2, 3)])
+def test_no_neighbour_tells_more_of_all_keys_together(
+    method: str, epsilon: float, delta: float, keys: int
+) -> None:
+    found = largest_delta(selection(method, epsilon, delta, keys), keys)
+    assert delta / 3 <= found <= delta  # a threshold for Gaussian noise spends half of it on new keys
+    # The parameters for one key fewer are not enough.
+    assert largest_delta(selection(method, epsilon, delta, 1), max(keys, 2)) > delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "changes"), PARAMETERS[:4])

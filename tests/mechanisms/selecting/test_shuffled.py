@@ -13,7 +13,7 @@ from scipy import stats
 from dpaudit import ApproxDP, Claim, Curator, NoNoise, Pair, RandomizedResponse, Shuffled, replay, run
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Answer, OpaquePureDP
+from dpaudit.mechanisms import Answer, Asked, OpaquePureDP
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
 
@@ -36,7 +36,7 @@ def by_enumeration(answers: Any) -> np.ndarray:
 
 def likelihood(mechanism: Shuffled, ones: float, answers: Any) -> float | None:
     counts = np.array([len(answers) - ones, ones])
-    return mechanism.log_likelihood([Answer(query=answers, output=counts)], [(answers, None)])
+    return mechanism.log_likelihood([Answer(query=answers, output=counts)], [Asked(answers)])
 
 
 def test_the_probability_of_the_counts() -> None:

@@ -1,0 +1,1 @@
+"""What is known of sums over secret samples by whoever sees the rows."""
