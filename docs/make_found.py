@@ -89,7 +89,7 @@ def command(cases: ModuleType, target: str, pair: str, relation: str) -> list[st
     sampled = cases.SAMPLED.get(target)
     how = ["--plain", *sampled] if sampled else ["--library", cases.LIBRARY, "--trials", "10"]
     claim = [*getattr(cases, "CLAIM", CLAIM), "--neighbouring", relation]
-    return ["dpaudit", "audit", f"{file}:{target}", *how, "--pair", f"{file}:{pair}", *claim]
+    return ["dpaudit", "audit", f"{file}:{target}", *how, "--pair", f"{file}:{pair}", *claim, "--seed", "0"]
 
 
 def run(words: list[str]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def audited(library: str) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """The page."""
-    parts = [HEAD]
+    parts = [HEAD.rstrip()]
     for library, found in results.items():
         parts.append(f"\n## {DISTRIBUTIONS[library]} {found['version']}\n")
         parts.append("| target, pair | claim | verdict | evidence | |\n|---|---|---|---|---|")

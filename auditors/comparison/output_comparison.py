@@ -30,7 +30,7 @@ from dpaudit.auditors.comparison.value_state import (
     written_names,
 )
 from dpaudit.curator.curator import Curator
-from dpaudit.processes.hosted import Unplain
+from dpaudit.processes.hosted import Sent, Unplain
 
 __all__ = ["NotComparable", "first_difference"]
 
@@ -45,6 +45,10 @@ def first_difference(one: Any, other: Any, place: str = "output") -> str | None:
     a type whose content cannot be inspected, contains itself, or is one object in both runs, which shows only
     its state after the last run.
     """
+    if isinstance(one, Sent) and isinstance(other, Sent):
+        if one.content == other.content:
+            return None
+        one, other = one.value(), other.value()
     try:
         return _Comparison().difference(one, other, place)
     except RecursionError:
@@ -125,6 +129,9 @@ class _Comparison:
             raise NotComparable(f"{place} is the curator itself")
         elif isinstance(one, FunctionType):
             yield from self._functions(one, other, place)
+        elif isinstance(one, memoryview):
+            same = one.format == other.format and one.shape == other.shape
+            yield None if same and one.tobytes() == other.tobytes() else place
         elif isinstance(one, type | BuiltinFunctionType):
             yield partial(named, one, other, place)
         elif (mine := pandas_parts(one)) is not None and (theirs := pandas_parts(other)) is not None:

@@ -24,11 +24,9 @@ import numpy as np
 from dpaudit.auditors.libraries.adapter import NO_NOISE, Adapter, Asked, folder_of, refused, replaced
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
+from dpaudit.gradients import SINGLE, public_randomness
 from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP
 
-#: By how much more a sum in single precision may move, relative to its sensitivity: 100,000 gradients that
-#: point one way are rounded by that.
-SINGLE: Final = 1e-2
 #: What the theorem of adaptive clipping takes for the sensitivity of the number of unclipped gradients.
 UNCLIPPED: Final = 0.5
 
@@ -115,21 +113,6 @@ class _Routing:
 
 
 @contextmanager
-def _public(curator: Curator) -> Iterator[None]:
-    """While the context lasts, torch's global generator is public, and it computes in one thread."""
-    import torch
-
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(curator.public("torch").integers(2**63)))
-        torch.set_num_threads(1)  # a forked process has none of the threads that its parent began
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)
-
-
-@contextmanager
 def _routing(curator: Curator) -> Iterator[None]:
     from opacus import optimizers
     from opacus.optimizers import adaclipoptimizer, optimizer, optimizer_fast_gradient_clipping
@@ -171,7 +154,7 @@ def _routing(curator: Curator) -> Iterator[None]:
         places.append((module, "_generate_noise", routing.zeros))
         places.append((kind, "add_noise", answered(vars(kind)["add_noise"])))
     places += [(kind, "__init__", refusing(*_DISTRIBUTED)) for kind in map(vars(optimizers).get, DISTRIBUTED)]
-    with _public(curator), asked.passed_over(), replaced(places):
+    with public_randomness(curator), asked.passed_over(), replaced(places):
         yield
 
 

@@ -113,10 +113,6 @@ def _routing(curator: Curator) -> Iterator[None]:
 _KIND: Final = "an aggregate of one partition"
 
 
-def _place(key: Any) -> tuple[str, str]:
-    return type(key).__name__, repr(key)
-
-
 def _like(value: Any, noisy: Any) -> Any:
     return noisy if isinstance(value, np.ndarray) else float(noisy)
 

@@ -1,6 +1,5 @@
 """Targets that have never heard of dpaudit: `Routed` runs one with its library's noise drawn by a curator."""
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
+from dpaudit.models import did_you_mean
 
 #: Each library whose noise can be routed, and the module whose `ADAPTER` does it.
 LIBRARIES: Final = {
@@ -43,9 +43,7 @@ def adapter_of(library: str) -> Adapter:
         remedy = "audit by sampling, without the library: --plain --method sequential, or Plain in Python"
         raise UsageError(what, where="library", why=why, remedy=remedy)
     if library not in LIBRARIES:
-        near = difflib.get_close_matches(library, LIBRARIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        remedy = f"{hint}give one of {', '.join(LIBRARIES)}"
+        remedy = f"{did_you_mean(library, LIBRARIES)}give one of {', '.join(LIBRARIES)}"
         raise UsageError(f"no library {library!r}", where="library", remedy=remedy)
     adapter: Adapter = importlib.import_module(LIBRARIES[library]).ADAPTER
     adapter.installed()

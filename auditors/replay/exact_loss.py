@@ -78,7 +78,14 @@ class Losses:
         """The p-value of the hypothesis that the guarantee holds for this side of the pair."""
         if isinstance(guarantee, PureDP):
             return 0.0 if self.epsilon_lower(0.0, 0.5) > guarantee.epsilon else 1.0
-        return float(np.exp(min(0.0, -_log_evidence(self._functionals(guarantee)))))
+        return float(np.exp(min(0.0, -self.evidence(guarantee))))
+
+    def evidence(self, guarantee: AnyGuarantee) -> float:
+        """Log of the e-value against a guarantee that is not pure; recording after recording, a martingale.
+
+        So the bound and the p-value are valid whenever recordings end (Ville 1939).
+        """
+        return _log_evidence(self._functionals(guarantee))
 
     def _functionals(self, guarantee: AnyGuarantee) -> list[Array]:
         """log f of each recording, for every f that is tried: [n] each."""
@@ -118,6 +125,19 @@ def _log_evidence(functionals: Sequence[Array]) -> float:
     return float(np.logaddexp.reduce(wealth, axis=None)) - math.log(wealth.size)
 
 
+def tests_of(directions: int, guarantee: AnyGuarantee | None, delta: float | None) -> int:
+    """Among how many tests the error is divided, evenly."""
+    own, at = _deltas(guarantee, delta)
+    # At the claim's own delta the p-value and the bound are two readings of one test.
+    return directions * (1 if guarantee is None or at == own else 2)
+
+
+def _deltas(guarantee: AnyGuarantee | None, delta: float | None) -> tuple[float | None, float]:
+    """The claim's own delta, if it has one, and the one at which epsilon is bounded."""
+    own = 0.0 if isinstance(guarantee, PureDP) else getattr(guarantee, "delta", None)
+    return own, delta if delta is not None else DEFAULT_DELTA if own is None else own
+
+
 @dataclass(frozen=True)
 class Direction:
     """One pair in one direction: its losses by sampling, and a part of them in closed form."""
@@ -135,10 +155,8 @@ def loss_figures(
     they are not one and the same test. Results in closed form cost no error.
     """
     guarantee = None if claim is None else claim.guarantee
-    own = 0.0 if isinstance(guarantee, PureDP) else getattr(guarantee, "delta", None)
-    at = delta if delta is not None else DEFAULT_DELTA if own is None else own
-    # At the claim's own delta the p-value and the bound are two readings of one test.
-    tests = len(directions) * (1 if guarantee is None or at == own else 2)
+    own, at = _deltas(guarantee, delta)
+    tests = tests_of(len(directions), guarantee, delta)
     error = (1.0 - confidence) / tests
     figures: dict[str, Any] = {
         "epsilon_lower": max(max(d.fixed.epsilon(at), d.losses.epsilon_lower(at, error)) for d in directions),
@@ -148,7 +166,8 @@ def loss_figures(
         "largest_refutable_epsilon": LARGEST_EPSILON,
     }
     mu = max(d.fixed.mu for d in directions)
-    count = len(directions[0].losses.losses)
+    counts = [len(d.losses.losses) for d in directions]
+    count = str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     closed = f"; in closed form at least mu = {mu:.6g}" if mu > 0.0 else ""
     figures["event"] = f"the exact loss of {count} replays in each of {len(directions)} directions{closed}"
     if claim is None or guarantee is None:

@@ -2,9 +2,10 @@
 
 Every output that the noise can take, however rarely, must lead the algorithm the same way on both sides.
 So recordings are also made whose outputs are set: to zero, to the query itself as if there were no noise,
-to the neighbour's query, to ties, and far out on either side; all outputs at once, or a single one.
+to the neighbour's query, to ties, and far out on either side; all outputs at once, or those at some places.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from dpaudit.mechanisms import Array
 #: From the exact query, the neighbour's query and the noise's scale to an output. All of them are whole
 #: numbers where the query is, so that integers stay integers.
 _Setting = Callable[[Array, Array, float], Array]
+#: A label, and which of its outputs, from 0: other outputs may move a question to another position of a run.
+_Which = tuple[str, int]
 
 
 def _far(side: float) -> _Setting:
@@ -27,7 +30,7 @@ def _away(scales: float) -> _Setting:
     return lambda exact, _, scale: exact + np.copysign(np.rint(abs(scales) * scale + 1.0), scales)
 
 
-#: All outputs at once are set to each of these; a single one to each of the first four.
+#: All outputs at once are set to each of these; those at some places in the code to the first four.
 SETTINGS: Mapping[str, _Setting] = {
     "zero": lambda exact, *_: np.zeros_like(exact),
     "the query itself": lambda exact, *_: exact.copy(),
@@ -40,39 +43,48 @@ SETTINGS: Mapping[str, _Setting] = {
     "1000 scales above": _away(1e3),
     "1000 scales below": _away(-1e3),
 }
-#: Single outputs are set at the first question of each place in the code, for as many places as this.
+#: At each place in the code its first output is set, for as many places as this.
 _PLACES = 8
+#: All outputs at once are set to these in one direction of a pair alone: the other one has the same runs.
+_EITHER_WAY = frozenset({"zero", "far above", "far below", "the neighbour's query"})
 #: So many outputs are set together, or twice as many as an ordinary run has, if that is more.
 _MOST_SET = 1000
 
 
 @dataclass
 class ExtremeNoise(LiveNoise):
-    """Live noise with some outputs set to `setting`, one of `SETTINGS`."""
+    """Live noise with outputs set to one of `SETTINGS`: all, up to `most`, or some by label."""
 
     seed: np.random.SeedSequence  # of the noise for the other outputs
-    setting: str
-    only: int | None  # the position of the one question to set; None for all, up to `most`
+    settings: str | Mapping[_Which, str]
     neighbour: Sequence[Entry]  # the entries of a replay on the neighbour, for its queries
     most: int  # later ones are live: an algorithm that asks until an output is positive would never end
 
     def __post_init__(self) -> None:
         super().__init__(self.seed)
         self.description = Noise(source="replayed", seeded=True)
-        self._position = -1
+        self._position, self._asked = -1, Counter[str]()
 
     @property
     def circumstance(self) -> str:
         """What was special about the outputs, in words."""
-        which = "every output" if self.only is None else f"output {self.only + 1}"
-        return f"with {which} set to {self.setting}, which the noise can do however rarely"
+        if isinstance(self.settings, str):
+            which = f"every output set to {self.settings}"
+        else:
+            each = (
+                (f"output {number + 1} of {label!r}", to) for (label, number), to in self.settings.items()
+            )
+            which = " and ".join(f"{output} set to {to}" for output, to in each)
+        return f"with {which}, which the noise can do however rarely"
 
     def answer(self, question: Question) -> Array:
         """The output set, where the noise could have led to it; else the live answer."""
         self._position += 1
         output = super().answer(question)
-        chosen = self._position < self.most if self.only is None else self._position == self.only
-        if not chosen or not question.query.size:
+        if not question.query.size:
+            return output
+        name = self._setting(question.release.label)
+        if name is None:
             return output
         other = question.exact
         if self._position < len(self.neighbour):
@@ -82,22 +94,51 @@ class ExtremeNoise(LiveNoise):
         mechanism = question.release.mechanism
         scale = mechanism.typical_noise if question.scale is None else question.scale
         with np.errstate(over="ignore"):
-            setting = SETTINGS[self.setting](question.exact, other, scale)
+            setting = SETTINGS[name](question.exact, other, scale)
         value = mechanism.nearest_output(setting, question.query)
         # numpy's own overflow is an infinity that no noise leads to.
         return output if value is None or not np.isfinite(value).all() else value
 
+    def _setting(self, label: str) -> str | None:
+        if isinstance(self.settings, str):
+            return self.settings if self._position < self.most else None
+        self._asked[label] += 1
+        return self.settings.get((label, self._asked[label] - 1))
+
 
 def extremes(
-    seed: np.random.SeedSequence, recorded: Sequence[Entry], neighbour: Sequence[Entry]
+    seed: np.random.SeedSequence,
+    recorded: Sequence[Entry],
+    neighbour: Sequence[Entry],
+    *,
+    turned: bool = False,
+    singly: bool = True,
 ) -> Iterator[ExtremeNoise]:
-    """Recordings with all outputs set at once, and with single ones."""
-    places: dict[str, int] = {}
-    for position, entry in enumerate(recorded):
-        if entry.output.size:
-            places.setdefault(entry.where, position)
-    single = list(places.values())[:_PLACES] if len(recorded) > 1 else []
-    chosen: list[tuple[str, int | None]] = [(setting, None) for setting in SETTINGS]
-    chosen += [(setting, only) for only in single for setting in list(SETTINGS)[:4]]
-    for setting, only in chosen:
-        yield ExtremeNoise(seed.spawn(1)[0], setting, only, neighbour, max(_MOST_SET, 2 * len(recorded)))
+    """Recordings with all outputs set at once, and with the first output of each place in the code.
+
+    `turned` is the second direction of a pair, without what the first one has shown already. `singly` sets
+    one place at a time, while all others are live; else several places are set in each recording, such that
+    each of them has every setting in either direction, and beside other settings of the places before it.
+    """
+    places: dict[str, _Which] = {}
+    asked: Counter[str] = Counter()
+    for entry in recorded:
+        if entry.query.size:
+            label = entry.release.label
+            places.setdefault(entry.where, (label, asked[label]))
+            asked[label] += 1
+    set_at = list(places.values())[:_PLACES] if len(recorded) > 1 else []
+    few, shown = list(SETTINGS)[:4], turned and not singly
+    chosen: list[str | dict[_Which, str]] = [
+        name for name in SETTINGS if not shown or name not in _EITHER_WAY
+    ]
+    if singly:
+        chosen += [{at: setting} for at in set_at for setting in few]
+    else:
+        options, stride = [*few, None], 2 if turned else 1
+        for row in range(len(options)):
+            names = [options[(stride * i + row) % len(options)] for i in range(len(set_at))]
+            chosen.append({at: name for at, name in zip(set_at, names, strict=True) if name is not None})
+    for settings in chosen:
+        if settings:
+            yield ExtremeNoise(seed.spawn(1)[0], settings, neighbour, max(_MOST_SET, 2 * len(recorded)))

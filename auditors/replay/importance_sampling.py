@@ -13,10 +13,11 @@ from typing import Self
 
 import numpy as np
 
+from dpaudit.auditors.replay.hidden_samples import Steps, Unit
 from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise, Question
-from dpaudit.mechanisms import AnyMechanism, Array, Queries, SmoothGaussian, StreamMechanism
+from dpaudit.mechanisms import AnyMechanism, Array, Asked, Queries, SmoothGaussian, StreamMechanism
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import FixedNoise
 
@@ -39,7 +40,11 @@ class Tilts:
             return cls()
         multiple = epsilon_below(delta, mu) / mu**2 - 0.5
         # A third of a standard deviation beyond: the loss must exceed epsilon to count.
-        multiple = max(0.0, multiple) + 1.0 / (3.0 * mu)
+        return cls.by(max(0.0, multiple) + 1.0 / (3.0 * mu))
+
+    @classmethod
+    def by(cls, multiple: float) -> Self:
+        """This multiple, nearly always."""
         return cls((0.0, multiple), (0.05, 0.95))
 
 
@@ -55,9 +60,12 @@ class TiltedNoise(LiveNoise):
     directions: Sequence[Array]
     pilot: Sequence[Entry]
     multiple: float
+    units: Sequence[Unit | None]
 
     def __post_init__(self) -> None:
-        super().__init__(self.seed)
+        noise, steps = self.seed.spawn(2) if any(self.units) else (self.seed, self.seed)
+        super().__init__(noise)
+        self._steps = np.random.default_rng(steps)
         #: The direction of every question answered so far.
         self._used: list[Array] = []
         self._sums: dict[int, Array] = {}
@@ -72,7 +80,13 @@ class TiltedNoise(LiveNoise):
             # What comes out is the sum of the items so far.
             moved = self._sums[question.number] = moved + self._sums.get(question.number, 0.0)
         output = super().answer(question)
+        steps = Steps.of(question, self._unit(len(self._used) - 1), self.multiple)
+        if steps is not None:
+            moved = steps.draw(self._steps)
         return output + moved if moved.any() else output
+
+    def _unit(self, position: int) -> Unit | None:
+        return self.units[position] if position < len(self.units) else None
 
     def _direction(self, question: Question) -> Array:
         position = len(self._used)
@@ -92,11 +106,20 @@ class TiltedNoise(LiveNoise):
 
         def moved(multiple: float) -> Queries:
             return [
-                (entry.query + shift(entry.release.mechanism, direction, multiple), entry.scale)
+                Asked(
+                    entry.query + shift(entry.release.mechanism, direction, multiple), entry.scale, entry.rows
+                )
                 for entry, direction in zip(entries, self._used, strict=True)
             ]
 
-        ratios = [log_ratio(entries, moved(by), asked) if by else 0.0 for by in tilts.multiples]
+        def of_samples(multiple: float) -> float:
+            each = [(entry, Steps.of(entry, self._unit(at), multiple)) for at, entry in enumerate(entries)]
+            return sum(steps.log_ratio(entry) for entry, steps in each if steps is not None)
+
+        def ratio(multiple: float) -> float:
+            return log_ratio(entries, moved(multiple), asked) + of_samples(multiple)
+
+        ratios = [ratio(multiple) if multiple else 0.0 for multiple in tilts.multiples]
         return -float(np.logaddexp.reduce(ratios + np.log(tilts.shares)))
 
 

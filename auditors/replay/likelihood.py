@@ -8,7 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import Array, GaussianNoise, HiddenSample, PrivateSelection, Queries
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import (
+    Array,
+    Asked,
+    GaussianNoise,
+    HiddenSample,
+    InTurns,
+    PrivateSelection,
+    Queries,
+    SampledSum,
+)
 
 
 class NoDensity(ValueError):
@@ -17,35 +27,51 @@ class NoDensity(ValueError):
 
 def queries_of(entries: Sequence[Entry]) -> Queries:
     """The queries of a run."""
-    return [(entry.query, entry.scale) for entry in entries]
+    return [Asked(entry.query, entry.scale, entry.rows) for entry in entries]
 
 
 def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
     """Log density of the outputs, in order, had `one` been asked, less that had `other` been asked.
 
     Both are as many queries, of the same shapes. A release whose query is the same in both adds 0, whatever
-    its density; for one that moves and is opaque or subsampled `NoDensity` is raised.
+    its density; for one that moves and whose density is not known `NoDensity` is raised.
     """
     total = 0.0
     for group in releases_of(entries):
         sides = [[queries[i] for i in group] for queries in (one, other)]
-        if any(
-            a.tobytes() != b.tobytes() or scale != scale_other
-            for (a, scale), (b, scale_other) in zip(*sides, strict=True)
-        ):
+        if any(_differ(*asked) for asked in zip(*sides, strict=True)):
             made, release = [entries[i] for i in group], entries[group[0]].release
             with np.errstate(over="ignore"):  # outputs too far from the query have density zero
                 first, second = (release.mechanism.log_likelihood(made, side) for side in sides)
             if first is None or second is None:
-                raise NoDensity(f"the density of release {release.label!r} is not known")
+                raise NoDensity(_unknown(release))
             total += first - second
     return total
+
+
+def _differ(one: Asked, other: Asked) -> bool:
+    if one.query.tobytes() != other.query.tobytes() or one.scale != other.scale:
+        return True
+    if one.rows is None or other.rows is None:
+        return False
+    return one.rows.shape != other.rows.shape or one.rows.tobytes() != other.rows.tobytes()
+
+
+def _unknown(release: Release) -> str:
+    """Why no density is known, and what to do about it."""
+    if isinstance(release.mechanism, InTurns | SampledSum):
+        return (
+            f"release {release.label!r} is of a secret sample of the records, of which too many samples have "
+            "different sums: give a pair of few records, or of many that are alike"
+        )
+    return f"the density of release {release.label!r} is not known"
 
 
 def require_densities(entries: Sequence[Entry]) -> None:
     """Raise `NoDensity` for a release whose loss may not vanish where its query does not move."""
     for entry in entries:
-        if isinstance(entry.release.mechanism, HiddenSample):
+        mechanism, known = entry.release.mechanism, entry.rows is not None or not entry.query.size
+        if isinstance(mechanism, HiddenSample) and not known:
             raise NoDensity(
                 f"release {entry.release.label!r} is of a secret sample of the records, "
                 "which the transcript does not hold"

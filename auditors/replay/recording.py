@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
-from dpaudit.errors import TargetRaised
+from dpaudit.errors import TargetDied, TargetRaised
 from dpaudit.mechanisms import Answer, Array
+from dpaudit.processes.host import TIMEOUT
 
 #: A measured sensitivity may exceed the declared one by this relative amount: distances are rounded.
 SENSITIVITY_TOLERANCE = 1e-9
@@ -55,6 +56,9 @@ class Runs:
     trust_model: TrustModel = TrustModel.CENTRAL
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     unit: int | None = None
+    ran: Callable[[], object] | None = None  # called after each run
+    #: The labels of releases whose query moved in a replay on a neighbour, of ordinary recordings.
+    moved: set[str] = field(default_factory=set, compare=False)
 
     def record(self, data: Any, noise: NoiseSource) -> Recording:
         """Run once on a copy of the data; an error is kept with what had been released by then."""
@@ -68,6 +72,9 @@ class Runs:
             result = run(algorithm, data, noise=noise, transcript=transcript, **options)
         except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
             return Recording(None, transcript, error)
+        finally:
+            if self.ran is not None:
+                self.ran()
         # Copied: an algorithm may hand out the same object again, changed, from its next run.
         return Recording(fresh(result.output), transcript, held=result.output)
 
@@ -94,6 +101,8 @@ class Runs:
         for move in moves:
             # The other side's query has a last place up to twice as large.
             least = move.measured - 3 * float(off_by(move.entry.query).sum()) - rounding * size
+            if not circumstance and least > SENSITIVITY_TOLERANCE * move.declared:
+                self.moved.add(move.entry.release.label)
             if not least <= move.declared * (1 + SENSITIVITY_TOLERANCE):
                 far = f"by {move.measured:.6g} {move.measure}; the ledger declares {move.declared:.6g}"
                 findings.append(
@@ -170,7 +179,14 @@ def repeat_difference(recorded: Recording, again: Recording) -> str | None:
 
 
 def flow_difference(recorded: Recording, other: Recording) -> str | None:
-    """How the sequence of releases differs, or None."""
+    """How the sequence of releases differs, or None.
+
+    A run that did not end in its time says nothing about the data where another one may have been near it:
+    its `TargetDied` is raised.
+    """
+    for error in (recorded.error, other.error):
+        if isinstance(error, TargetDied) and error.where == TIMEOUT:
+            raise error
     if isinstance(other.error, ReplayDiverged):
         return other.error.what
     kinds = [None if error is None else _kind(error) for error in (recorded.error, other.error)]

@@ -6,37 +6,45 @@ of the recording on either side gives the pair's exact privacy loss. The method 
 Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
 from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.forced_outputs import extremes
+from dpaudit.auditors.replay.hidden_samples import Unit, best_excess
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
+from dpaudit.auditors.replay.pair_search import Found, search
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
-from dpaudit.certificate.conditions import Code, Condition
+from dpaudit.certificate.conditions import Code, Condition, Releases
 from dpaudit.certificate.verdicts import Audit, Finding
 from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.claims.relations import Neighbouring, TrustModel, View
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
+from dpaudit.ledger.releases import Release
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
 from dpaudit.processes.hosting import conditions_of, hosting
+from dpaudit.progress import Work
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
 #: queries that are computed from such outputs are rounded as coarsely.
 ROUNDING = 2.0**-48
+
+#: Where no number of replays is asked for: so many in each direction first, and so many at most.
+FIRST, MOST = 6, 100
 
 #: A billion replays of the shortest algorithm take days.
 MOST_REPLAYS = 10**9
@@ -47,6 +55,11 @@ LIMITS = (
     Condition(code=Code.BESIDE_RELEASES),
     Condition(code=Code.SAMPLER_RESOLUTION, draws=DRAWS),
 )
+#: From some releases and all of a run's, the relation and the group's size, to a share in [0, 1], and its
+#: scale.
+BudgetShare: TypeAlias = Callable[
+    [Sequence[Release], Sequence[Release], Neighbouring, int], tuple[float, str] | None
+]
 NOTHING_RELEASED = (
     "nothing was released through the curator, so that replay compared empty transcripts: account for what "
     "comes out by releasing it there, or audit it by sampling (method sequential)"
@@ -61,13 +74,15 @@ def replay(
     claim: Claim | None = None,
     seed: int = 0,
     run_options: Mapping[str, Any] | None = None,
-    replays: int = 100,
+    replays: int | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     fixed_queries: bool = False,
     extreme_outputs: bool = True,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
+    search_pairs: bool = False,
+    budget_share: BudgetShare | None = None,
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
 
@@ -77,7 +92,9 @@ def replay(
         claim: what to refute; by default the algorithm's own ``claim``, if it has one.
         seed: root seed; all noise is drawn from it.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, trust_model, users, ...).
-        replays: recordings in each direction, each of which is replayed; the exact loss is from them.
+        replays: recordings in each direction, each of which is replayed; the exact loss is from them. Left
+            out, 6, and more of them, up to 100, as long as the evidence against the claim grows so fast that
+            these would suffice; and fewer recordings with extreme outputs.
         delta: where to bound epsilon; by default the claim's own, or 1e-5.
         confidence: of the bound and the verdict together, over all pairs and both directions.
         fixed_queries: the caller states that no query depends on an earlier output: then the loss of all
@@ -86,7 +103,11 @@ def replay(
             one that does not come with dpaudit has a process of its own, so that no cache, module state or
             patched library goes from one run to another.
         limits: on the time and memory of each run in a process of its own.
-        extreme_outputs: also make up to 42 recordings in each direction with extremely rare outputs.
+        search_pairs: also look for a worse pair than the given ones, in up to 120 runs, and audit it as well.
+        budget_share: what some releases cost by themselves over what all cost, and on which scale; left out,
+            releases that no pair moved are named without it.
+        extreme_outputs: also make recordings with extremely rare outputs: up to 42 in each direction, or
+            15 where `replays` is left out.
 
     The audit is REFUTED by any finding or where the exact loss contradicts the claim, INCONCLUSIVE where an
     output cannot be compared, a release has no density, or nothing is released on a pair.
@@ -96,7 +117,8 @@ def replay(
             raised on one of them alone it is a ``control-flow`` finding.
         InvalidParameter: `replays` below 1 or above 10^9, or `delta` or `confidence` out of range.
     """
-    known = 1 <= replays <= MOST_REPLAYS and 0.0 < confidence < 1.0 and (delta is None or 0.0 <= delta < 1.0)
+    known = replays is None or 1 <= replays <= MOST_REPLAYS
+    known = known and 0.0 < confidence < 1.0 and (delta is None or 0.0 <= delta < 1.0)
     if not known:
         what = f"{replays} replays, confidence {confidence}, delta {delta}"
         remedy = f"give 1 to {MOST_REPLAYS} replays, a confidence in (0, 1), a delta in [0, 1)"
@@ -106,33 +128,49 @@ def replay(
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
-    guarantee = claim and claim.guarantee
+    guarantee = None if claim is None else claim.guarantee
     own = guarantee.delta if isinstance(guarantee, ApproxDP) else exact_loss.DEFAULT_DELTA
     not_checked = [*LIMITS, *conditions_of(algorithm)]
     not_checked += [Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []
     not_checked += [] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]
-    with hosting(algorithm, None, pairs, in_process=in_process, limits=limits) as target:
-        runs = Runs(
-            target.replayed, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation)
-        )
-        audited = _Audited(runs, replays, delta or own, fixed_queries, extreme_outputs)
+    where: Any = {"in_process": in_process, "limits": limits}
+    with Work("replays") as work, hosting(algorithm, None, pairs, **where) as target:
+        replayed: Any = target.replayed
+        if isinstance(replayed, Hosted):  # under joint trust parts of outputs are compared
+            replayed = replace(replayed, unread=TrustModel(trust) is not TrustModel.JOINT)
+        runs = Runs(replayed, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
+        searched = search(runs, target.pairs, seed=seed) if search_pairs else Found(None, 0)
+        audited_pairs = [*target.pairs, *searched.pairs]
+        if search_pairs and not searched.tried:
+            not_checked.append(Condition(code=Code.PAIRS_NOT_SEARCHED))
+        tests = exact_loss.tests_of(max(1, 2 * len(audited_pairs)), guarantee, delta)
+        needed = math.log(tests / (1.0 - confidence))
+        wanted = guarantee if claim is not None and claim.view is View.ALL_RELEASES else None
+        plan = Plan(replays, extreme_outputs, wanted, needed, len(audited_pairs), work)
+        audited = _Audited(replace(runs, ran=plan.ran), plan, delta or own, fixed_queries)
         audited.reasons += [f"both data sets of the pair {name!r} are the same" for name in same]
-        if target.pairs:
-            audited.test_samplers(target.pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
-        for index, pair in enumerate(target.pairs):
+        if audited_pairs:
+            last = np.random.SeedSequence([seed, 2 * len(audited_pairs)])
+            audited.test_samplers(audited_pairs[0].data, last)
+        for index, pair in enumerate(audited_pairs):
             for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
-                audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]))
+                plan.begin(2 * index + turn)
+                audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]), turned=turn == 1)
+    unmoved = audited.unmoved(budget_share, int(options.get("group_size", 1)))
+    not_checked += [] if unmoved is None else [unmoved]
     figures: dict[str, Any] = {}
     if audited.directions:
         figures = exact_loss.loss_figures(audited.directions, claim, delta, confidence)
+    if searched.tried:
+        figures["event"] = searched.event_after(figures.get("event"))
     reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
     if not pairs:
         reasons.append("no neighbouring pair was given")
     return Audit(
         method="replay",
         claim=claim,
-        pairs=len(pairs),
-        trials=replays,
+        pairs=len(audited_pairs),
+        trials=replays or max((len(one.losses.losses) for one in audited.directions), default=FIRST),
         seed=seed,
         about="transcript",
         findings=tuple(audited.findings.values()),
@@ -156,17 +194,72 @@ def _watch(algorithm: Any, *, by_line: bool = False) -> Any:
 
 
 @dataclass
+class Plan:
+    """How many recordings are made in each direction, and how far their runs have come.
+
+    With `replays` so many; left out, as many as the evidence so far suggests, against a `guarantee` if there
+    is one: the logarithm of an e-value that has to reach `needed`.
+    """
+
+    replays: int | None
+    extreme_outputs: bool
+    guarantee: AnyGuarantee | None
+    needed: float
+    pairs: int
+    work: Work
+    #: Runs so far, and where this direction began and is expected to end; directions that are left.
+    done: int = 0
+    _begun: int = 0
+    _until: int = 1
+    _left: int = 0
+
+    def begin(self, direction: int) -> None:
+        """A direction of a pair begins, so many after the first."""
+        self._begun, self._left = self.done, 2 * self.pairs - direction - 1
+        self._until = self.done + 3 + 2 * (self.replays or FIRST)
+
+    def expect(self, runs: int) -> None:
+        """So many more runs in this direction; those to come are expected to be alike."""
+        self._until += runs
+
+    def ran(self) -> None:
+        """One more run was made."""
+        self.done += 1
+        expected = self._until + self._left * (self._until - self._begun)
+        self.work(self.done, total=max(self.done, expected))
+
+    def goes_on(self, made: int, losses: Callable[[], exact_loss.Losses], *, decided: bool) -> bool:
+        """Whether another recording is made after so many; looked at when their number has doubled.
+
+        The e-value is valid whenever recordings end, so that it may itself say when.
+        """
+        if self.replays is not None or made < FIRST:
+            return made < (self.replays or FIRST)
+        if made >= MOST:
+            return False
+        doublings, rest = divmod(made, FIRST)
+        if rest or doublings & (doublings - 1):
+            return True
+        if decided or self.guarantee is None or isinstance(self.guarantee, PureDP):
+            return False
+        evidence = losses().evidence(self.guarantee)
+        goes_on = evidence < self.needed <= evidence * MOST / made
+        self.expect(2 * (min(2 * made, MOST) - made) if goes_on else 0)
+        return goes_on
+
+
+@dataclass
 class _Audited:
     """The results so far; `target_delta` is the delta at which recordings should be most informative."""
 
     runs: Runs
-    replays: int
+    plan: Plan
     target_delta: float
     fixed_queries: bool
-    extreme_outputs: bool
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
     directions: list[exact_loss.Direction] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    made: Sequence[Release] = ()
 
     def note(self, found: Iterable[Finding]) -> None:
         """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
@@ -175,6 +268,18 @@ class _Audited:
             known = self.findings.get(key)
             if known is None or (finding.measured or 0.0) > (known.measured or 0.0):
                 self.findings[key] = finding
+
+    def unmoved(self, budget_share: BudgetShare | None, group_size: int) -> Condition | None:
+        """The releases of the longest first recording that no pair moved, with what they cost."""
+        still = [release for release in self.made if release.label not in self.runs.moved]
+        if not still:
+            return None
+        releases = Releases.of([release.label for release in still])
+        found = budget_share and budget_share(still, self.made, self.runs.neighbouring, group_size)
+        if not found:
+            return Condition(code=Code.UNMOVED, releases=releases)
+        code = Code.UNMOVED_MOST if found[0] >= 0.5 else Code.UNMOVED_SHARE
+        return Condition(code=code, releases=releases, share=found[0], scale=found[1])
 
     def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> None:
         """Test every mechanism's live noise against its stated distribution."""
@@ -185,7 +290,7 @@ class _Audited:
             detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
             self.note([Finding(kind="sampler", label=label, detail=detail, where=places.get(label, ""))])
 
-    def direction(self, pair: Pair, seed: np.random.SeedSequence) -> None:
+    def direction(self, pair: Pair, seed: np.random.SeedSequence, *, turned: bool) -> None:
         """Audit one pair in one direction."""
         runs = replace(self.runs, unit=pair.unit)
         pilot_seed, extreme_seed = seed.spawn(2)
@@ -199,8 +304,11 @@ class _Audited:
                 if len(self.findings) == before:
                     raise pilot.error
                 return
-            if self.extreme_outputs:
-                for noise in extremes(extreme_seed, pilot.entries, other.entries):
+            if self.plan.extreme_outputs:
+                how: dict[str, bool] = {"turned": turned, "singly": self.plan.replays is not None}
+                made = list(extremes(extreme_seed, pilot.entries, other.entries, **how))
+                self.plan.expect(2 * len(made))
+                for noise in made:
                     with np.errstate(all="ignore"):  # overflow is expected there
                         self._record_and_compare(runs, pair, noise, noise.circumstance, ROUNDING)
             self._losses(runs, pilot, other, pair, seed)
@@ -258,6 +366,9 @@ class _Audited:
             self.note([Finding(kind="nondeterminism", detail=detail)])
             return None
         other = runs.replay(pair.neighbour, pilot)
+        own = [entry for entry in pilot.entries if entry.user == pilot.entries[0].user]  # one user's
+        first = {entry.number: entry.release for entry in own}
+        self.made = max(self.made, tuple(first.values()), key=len)
         self._compare(runs, pilot, other, "", 0.0)
         return None if flow_difference(pilot, other) is not None else other
 
@@ -272,22 +383,32 @@ class _Audited:
         """The losses of recordings shifted to where the loss is large, each replayed on the neighbour."""
         differences = exact_loss.query_differences(pilot.entries, other.entries)
         shares = likelihood.gaussian_share(pilot.entries, differences)
-        mu = float(np.sqrt(sum(share for share, _ in shares)))
-        tilts = Tilts.toward(mu, self.target_delta)
-        losses, log_weights = np.zeros(self.replays), np.zeros(self.replays)
+        square = sum(share for share, _ in shares)
+        units = [Unit.of(*pair) for pair in zip(pilot.entries, other.entries, strict=True)]
+        lines = [unit.line(entry) for unit, entry in zip(units, pilot.entries, strict=True) if unit]
+        if shapes := [line[0] for line in lines if line]:
+            tilts = Tilts.by(best_excess(shapes, square, self.target_delta))
+        else:
+            tilts = Tilts.toward(math.sqrt(square), self.target_delta)
+        losses: list[float] = []
+        log_weights: list[float] = []
+
+        def sampled() -> exact_loss.Losses:
+            return exact_loss.Losses(np.array(losses), np.array(log_weights), 1.0 + tilts.multiples[-1])
+
         same = True
-        for i in range(self.replays):
+        while self.plan.goes_on(len(losses), sampled, decided=bool(self.findings)):
             noise_seed, choice = seed.spawn(1)[0].spawn(2)
             multiple = np.random.default_rng(choice).choice(tilts.multiples, p=tilts.shares)
-            noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple))
+            noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple), units)
             recorded, replayed = self._record_and_compare(runs, pair, noise)
             if flow_difference(recorded, replayed) is not None:
                 return
             entries, others = recorded.entries, replayed.entries
             likelihood.require_densities(entries)
             sides = likelihood.queries_of(entries), likelihood.queries_of(others)
-            losses[i] = likelihood.log_ratio(entries, *sides)
-            log_weights[i] = noise.log_weight(entries, tilts)
+            losses.append(likelihood.log_ratio(entries, *sides))
+            log_weights.append(noise.log_weight(entries, tilts))
             if self.fixed_queries:
                 now = exact_loss.query_differences(entries, others)
                 same = same and len(now) == len(differences)  # up to the rounding of the queries
@@ -299,5 +420,4 @@ class _Audited:
             self.reasons.append(NOTHING_RELEASED)
             return
         fixed = exact_loss.FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
-        sampled = exact_loss.Losses(losses, log_weights, 1.0 + tilts.multiples[-1])
-        self.directions.append(exact_loss.Direction(sampled, fixed))
+        self.directions.append(exact_loss.Direction(sampled(), fixed))

@@ -1,18 +1,13 @@
 """One run, many canaries: an audit of algorithms that are too expensive to run again.
 
 m canaries are each put in or left out by a fair coin before the one run. Afterwards the auditor guesses
-r of the coins, abstaining from the others. Under (epsilon, delta)-DP the number v of right guesses is,
-up to a term in delta, no larger than a binomial of r trials at e^epsilon / (1 + e^epsilon).
-
-References:
-    T. Steinke, M. Nasr, M. Jagielski. Privacy auditing with one (1) training run. NeurIPS 2023,
-    theorem 5.2: P[V >= v] <= P[X >= v] + 2 m delta max_i P[v > X >= v - i] / i.
+r of the coins, abstaining from the others. `dpaudit.auditors.statistics.right_guesses` bounds the number of
+right guesses under a privacy curve, with the theorems and their conditions.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
@@ -24,126 +19,91 @@ from dpaudit.auditors.sampling.scores import flatten
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
+from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
+from dpaudit.auditors.statistics.right_guesses import (
+    Family,
+    Hypothesis,
+    Plan,
+    best_count,
+    curve_floor,
+    largest_parameter,
+    planned,
+)
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Array
 from dpaudit.processes.hosted import Hosted
 
-_LARGEST = 50.0
 #: The largest number of guesses that is considered feasible.
 _MOST_GUESSES = 2**14
-#: The share of the canaries that is guessed by default: the clearest tenth on either end.
-GUESSED = 0.2
-#: Coins are drawn independently of every trial's noise, whose sides are 0 and 1.
-_COINS = 2
-LIMITS = (Condition(code=Code.INDEPENDENT_CANARIES), Condition(code=Code.CANARIES_TIMES_DELTA))
+#: Fair coins fall so unevenly with at most this probability.
+_UNFAIR = 1e-9
+#: Coins, and the order of equal scores, are drawn independently of every trial's noise, whose sides are 0, 1.
+_COINS, _TIES = 2, 3
+LIMITS = (Condition(code=Code.INDEPENDENT_CANARIES),)
 
-
-def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """A bound on the probability of v right guesses under (epsilon, delta)-DP.
-
-    >>> f"{one_run_p_value(1000, 100, 90, 1.0, 0.0):.4e}"
-    '2.7358e-05'
-
-    With m canaries and r guesses, a number that is fixed before the run; `InvalidParameter` is raised for not
-    0 <= v <= r <= m, or epsilon or delta out of range.
-    """
-    if not (0 <= correct <= guesses <= canaries and canaries >= 1):
-        what = f"{correct} right of {guesses} guesses about {canaries} canaries"
-        raise InvalidParameter(what, where="one_run", remedy="give 0 <= correct <= guesses <= canaries")
-    require_fraction("delta", delta, zero=True)
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise InvalidParameter(f"epsilon {epsilon} is not a finite number >= 0", where="epsilon")
-    if correct == 0:
-        return 1.0
-    right = 1 / (1 + math.exp(-epsilon))
-    beyond = float(scipy.special.bdtrc(correct - 1, guesses, right))
-    below = np.arange(1, correct + 1)  # i
-    within = np.cumsum(_binomial(guesses, correct - below, epsilon))  # P[v > X >= v - i]
-    steepest = float(np.max(within / below))
-    return min(1.0, (beyond + 2 * canaries * delta * steepest) * (1 + 1e-9))
-
-
-def _binomial(trials: int, successes: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
-    """Upper bounds on the probabilities of so many successes at e^epsilon / (1 + e^epsilon)."""
-    whole, parts = scipy.special.gammaln(trials + 1.0), (successes + 1.0, trials - successes + 1.0)
-    chosen = whole - scipy.special.gammaln(parts[0]) - scipy.special.gammaln(parts[1])
-    powers = trials * math.log1p(math.exp(-epsilon)) + (trials - successes) * epsilon
-    # gammaln is taken to be within 16 u, relative; no other term is less exact.
-    return np.exp(chosen - powers + 2.0**-49 * (3.0 * whole + powers))
-
-
-def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
-    """The largest epsilon that so many right guesses refute at `delta`.
-
-    >>> round(one_run_epsilon_lower(1000, 100, 90, 0.0, 0.05), 5)
-    1.63082
-    """
-    require_fraction("error", error)
-
-    def refuted(epsilon: float) -> bool:
-        return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= error
-
-    # Whatever refutes epsilon refutes every smaller one, the stronger claims: search upwards. (The
-    # p-value need not be monotone where delta > 0; every epsilon it refutes may be taken as the bound.)
-    if not refuted(0.0):
-        return 0.0
-    low, step = 0.0, 0.25
-    while step > 1e-7:
-        if low + step <= _LARGEST and refuted(low + step):
-            low += step
-        else:
-            step /= 2
-    return low
+#: One run's [m], or one of each of several runs.
+Scores: TypeAlias = Array | Sequence[Array]
+Coins: TypeAlias = NDArray[np.bool_] | Sequence[NDArray[np.bool_]]
 
 
 def one_run(
-    scores: Array,
-    included: NDArray[np.bool_],
+    scores: Scores,
+    included: Coins,
     *,
-    guess_in: int,
-    guess_out: int,
+    guesses: int | None = None,
     claim: Claim | None = None,
     curve: PrivacyCurve | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Audit:
-    """Guess which canaries were in the one run, and bound epsilon by the number of right guesses.
+    """Guess which canaries were in the one run, and test a claim by the number of right guesses.
 
     From scores [m], higher where the canary looks as if it had been in, and coins `included` [m], each fair
-    and independent of everything else. The highest `guess_in` scores are guessed in and the lowest
-    `guess_out` are guessed out: numbers that must be fixed before the run. The other arguments are those of
-    `threshold`, and the run's root seed. `DataError` is raised where scores and coins differ in shape, or a
-    score is NaN; `InvalidParameter` for more guesses than canaries, or none at all.
+    and independent of everything else. Lists of such arrays are those of several independent runs, whose
+    canaries are pooled: each counts by its rank in its own run. The highest scores are guessed in, the lowest
+    out, equally many, equal ones in an order that `seed` draws.
+
+    `guesses` says how many are guessed; it must be fixed before the run. Left out, the number is chosen for
+    what is tested and never by the scores: for the claim, and for each epsilon or mu that a bound refutes.
+    Under a claim of GDP the bound is on mu, otherwise on epsilon at `delta`; neither assumes anything of the
+    mechanism. The other arguments are those of `threshold`, and the root seed.
+
+    `DataError` is raised where scores and coins differ in shape, a score is NaN or the coins cannot have been
+    fair; `InvalidParameter` for more guesses than canaries, or none at all.
     """
     require_fraction("confidence", confidence)
-    values, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
-    if values.ndim != 1 or coins.shape != values.shape or coins.dtype != np.bool_ or np.isnan(values).any():
-        what = f"scores of shape {values.shape}, coins of shape {coins.shape} and type {coins.dtype}"
-        why = "each canary has one score and one coin"
-        raise DataError(what, where="one_run", why=why, remedy="give scores [m] without NaN and booleans [m]")
-    m, guesses = len(values), guess_in + guess_out
+    standings, coins = _pooled(
+        scores, included, np.random.default_rng(SeedSequence((require_seed(seed), _TIES)))
+    )
+    m, error = len(coins), 1 - confidence
     about = f"about {m} canar{'y' if m == 1 else 'ies'}"
-    if guess_in < 0 or guess_out < 0 or not 1 <= guesses <= m:
-        what = f"{guess_in} and {guess_out} guesses {about}"
-        raise InvalidParameter(what, where="one_run", remedy="guess 1 to all of them")
-    order = np.argsort(values, kind="stable")
-    correct = int(np.sum(coins[order[m - guess_in :]])) + int(np.sum(~coins[order[:guess_out]]))
-    points = claimed_points(claim, curve, delta)
-    error = 1 - confidence
+    if guesses is not None and not 1 <= guesses <= m:
+        raise InvalidParameter(f"{guesses} guesses {about}", where="guesses", remedy="guess 1 to all of them")
+    order = np.argsort(standings, kind="stable")
+    highest, lowest = np.cumsum(coins[order[::-1]]), np.cumsum(~coins[order])
+
+    def correct(count: int) -> int:
+        return int(highest[(count + 1) // 2 - 1]) + (int(lowest[count // 2 - 1]) if count > 1 else 0)
+
+    tested = _Tested.of(claim, claimed_points(claim, curve, delta), m, error, guesses)
+    bound, count = largest_parameter(tested.family, tested.plan, m, correct, error)
+    most, _ = largest_parameter(tested.family, tested.plan, m, lambda all_of_them: all_of_them, error)
     p_value: float | None = None
     inconclusive: tuple[str, ...] = ()
-    if claim is not None:
-        # Each point bounds the same tail of the same count: the least bound is one, too.
-        p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in points.pairs)
-        if min(one_run_p_value(m, guesses, guesses, *pair) for pair in points.pairs) > error:
-            least = _guesses_needed(m / guesses, points, error)
-            useless = f"{guesses} guesses {about} can refute no point of the claim, even if all are right"
+    if tested.hypothesis is not None:
+        count = tested.count
+        p_value = tested.hypothesis.p_value(m, count, correct(count))
+        if not tested.hypothesis.refuted(m, count, count, error):
+            least = _guesses_needed(m / count, tested.hypothesis, error)
+            useless = f"{count} guesses {about} can refute no point of the claim, even if all are right"
             inconclusive = (f"{useless}; {least}",)
+    event = f"{correct(count)} of {count} guesses {about} are right"
     return Audit(
         method="one-run",
         claim=claim,
@@ -151,24 +111,120 @@ def one_run(
         trials=m,
         seed=seed,
         about="final-output",
-        epsilon_lower=one_run_epsilon_lower(m, guesses, correct, points.report_delta, error),
-        epsilon_claimed=points.report_epsilon,
-        delta=points.report_delta,
+        epsilon_claimed=tested.points.report_epsilon,
+        delta=tested.points.report_delta,
         confidence=confidence,
         p_value=p_value,
-        largest_refutable_epsilon=one_run_epsilon_lower(m, guesses, guesses, points.report_delta, error),
-        event=f"{correct} of {guesses} guesses {about} are right",
         inconclusive=inconclusive,
-        not_checked=LIMITS,
+        **tested.figures(bound, most, event),
     )
 
 
-def _guesses_needed(ratio: float, points: ClaimedPoints, error: float) -> str:
+@dataclass(frozen=True)
+class _Tested:
+    """What the number of right guesses is held against: a claim, and the family in which a bound is stated.
+
+    A claim's verdict and its bound must share one budget of error. Either both count the same guesses, so
+    that what refutes most is one event; or the claim is a member of the family, and is refuted exactly where
+    the bound exceeds it.
+    """
+
+    points: ClaimedPoints
+    family: Family
+    plan: Plan
+    hypothesis: Hypothesis | None
+    count: int
+
+    @classmethod
+    def of(
+        cls, claim: Claim | None, points: ClaimedPoints, canaries: int, error: float, guesses: int | None
+    ) -> "_Tested":
+        guarantee = claim and claim.guarantee
+        hypothesis: Hypothesis | None = None
+        family = Family(points.report_delta)
+        plan, count, fixed = planned(family, canaries, error), canaries, guesses
+        match guarantee:
+            case GDP():
+                family = Family()
+                plan, hypothesis = planned(family, canaries, error), family.member(guarantee.mu)
+                count = plan(guarantee.mu)
+            case PureDP() | ApproxDP():
+                # The claim's own delta plans for both: the bound's may be another.
+                own = Family(guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0)
+                plan, hypothesis = planned(own, canaries, error), own.member(guarantee.epsilon)
+                count = plan(guarantee.epsilon)
+            case None:
+                pass
+            case _:
+                hypothesis = Hypothesis(curve_floor(points.pairs))
+                fixed = best_count(hypothesis, canaries, error) if guesses is None else guesses
+        if fixed is not None:
+            plan, count = _always(fixed), fixed
+        return cls(points, family, plan, hypothesis, count)
+
+    def figures(self, bound: float, most: float, event: str) -> dict[str, Any]:
+        """The bound, what could have been refuted, and what is left on trust, as fields of an `Audit`."""
+        if self.family.delta is None:
+            return {
+                "mu_lower": bound,
+                "epsilon_if_gaussian": epsilon_below(self.points.report_delta, bound),
+                "event": f"{event}; mu {most:.4g} could be refuted at most",
+                "not_checked": (*LIMITS, Condition(code=Code.GAUSSIAN_CURVE)),
+            }
+        figures = {"epsilon_lower": bound, "largest_refutable_epsilon": most, "event": event}
+        falls = (Condition(code=Code.CANARIES_TIMES_DELTA),) if self.family.delta else ()
+        return {**figures, "not_checked": (*LIMITS, *falls)}
+
+
+def _always(count: int) -> Plan:
+    return lambda _: count
+
+
+def _pooled(scores: Scores, included: Coins, ties: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
+    """The canaries' standings in their runs, in (0, 1), and their coins; [m] of all runs together.
+
+    Equal scores stand in a random order: that in which they are given may be by their coins.
+    """
+    several = isinstance(scores, Sequence) and len(scores) > 0 and np.ndim(scores[0]) == 1
+    runs: list[tuple[Any, Any]] = [(scores, included)]
+    if several:
+        if not isinstance(included, Sequence) or len(included) != len(scores):
+            what = f"scores of {len(scores)} runs, and not as many arrays of coins"
+            raise DataError(what, where="one_run", remedy="give two lists of arrays of the same length")
+        runs = list(zip(scores, included, strict=True))
+    found = [_standings(*run, ties) for run in runs]
+    standings, coins = (np.concatenate(column) for column in zip(*found, strict=True))
+    heads = int(min(coins.sum(), (~coins).sum()))
+    if 2 * float(scipy.special.bdtr(heads, len(coins), 0.5)) < _UNFAIR:
+        what = f"{int(coins.sum())} of {len(coins)} canaries were included"
+        why = f"fair coins fall so unevenly with a probability below {_UNFAIR:g}"
+        remedy = "include each canary with probability 1/2, independently of the others"
+        raise DataError(what, where="included", why=why, remedy=remedy)
+    return standings, coins
+
+
+def _standings(scores: Any, included: Any, ties: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
+    why, remedy = "each canary has one score and one coin", "give scores [m] without NaN and booleans [m]"
+    try:
+        values, coins = np.asarray(scores), np.asarray(included)
+    except ValueError as error:
+        raise DataError(f"not arrays: {error}", where="one_run", why=why, remedy=remedy) from error
+    number = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
+    fits = values.ndim == 1 and len(values) > 0 and (number or values.dtype == np.bool_)
+    if not (fits and coins.shape == values.shape and coins.dtype == np.bool_) or np.isnan(values).any():
+        what = f"scores of shape {values.shape} and type {values.dtype}"
+        what = f"{what}, coins of shape {coins.shape} and type {coins.dtype}"
+        raise DataError(what, where="one_run", why=why, remedy=remedy)
+    ranks = np.empty(len(values))
+    ranks[np.lexsort((ties.random(len(values)), values))] = np.arange(len(values)) + 0.5
+    return ranks / len(values), coins
+
+
+def _guesses_needed(ratio: float, hypothesis: Hypothesis, error: float) -> str:
     """How many guesses it takes if all are right, with as many canaries a guess, as the end of a sentence."""
 
     def enough(guesses: int) -> bool:
-        canaries = max(guesses, round(ratio * guesses))
-        return min(one_run_p_value(canaries, guesses, guesses, *pair) for pair in points.pairs) <= error
+        return hypothesis.refuted(max(guesses, round(ratio * guesses)), guesses, guesses, error)
 
     # More canaries also mean a larger term in delta: there may be no number that is enough.
     least = least_enough(enough, 1, _MOST_GUESSES)
@@ -207,14 +263,13 @@ def audit_in_one_run(
 ) -> Audit:
     """Toss the coins, run the algorithm once, guess the coins.
 
-    By default a fifth of the coins is guessed, half of them "in". A claim without a relation is
-    taken to be about that of a coin: adding or removing a unit. The root seed is that of the coins and of the
-    run; the other arguments and the errors are those of `audit_by_sampling` and `one_run`.
+    A claim without a relation is taken to be about that of a coin: adding or removing a unit. The root seed
+    is that of the coins and of the run; the other arguments and the errors are those of `audit_by_sampling`
+    and `one_run`.
     """
     m = canaries.number
     if m < 1:
         raise InvalidParameter(f"{m!r} canaries", where="canaries", remedy="put in 1 or more")
-    guessed = max(1, round(GUESSED * m)) if guesses is None else guesses
     coins = np.random.default_rng(SeedSequence((require_seed(seed), _COINS))).random(m) < 0.5
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     relation = coin_relation(claim)
@@ -227,7 +282,7 @@ def audit_in_one_run(
     else:
         scores = _scores(algorithm, canaries, coins, seed, options)
     judged: Any = {"claim": claim, "curve": curve, "delta": delta, "confidence": confidence, "seed": seed}
-    return one_run(scores, coins, guess_in=(guessed + 1) // 2, guess_out=guessed // 2, **judged)
+    return one_run(scores, coins, guesses=guesses, **judged)
 
 
 def _scores(

@@ -18,7 +18,7 @@ from dpaudit.auditors.sampling.trials import Trials, run_trials
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
 from dpaudit.auditors.statistics.classifier import Learner, require_learner
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
-from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.gdp import gaussian_trade_off, require_mu
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin
 from dpaudit.auditors.statistics.threshold import threshold
@@ -129,6 +129,8 @@ def audit_by_sampling(
         DpauditError: as `run_trials`.
     """
     require_fraction("confidence", confidence)
+    if method == "gdp":  # before any run is made
+        require_mu(claim)
     plan.require_sensible(pairs)
     if score == "boosting":
         require_learner(score)

@@ -5,17 +5,20 @@ distribution that is audited.
 """
 
 import contextlib
-import functools
+import os
 import sys
 import sysconfig
+import time
 import traceback
-import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpaudit.auditors.sampling.elsewhere import HostedSide, compute_elsewhere
 from dpaudit.auditors.sampling.scores import Scored
@@ -26,6 +29,11 @@ from dpaudit.interrupts import leave_to_parent
 #: How often workers may die in a row without one chunk being finished.
 RETRIES = 3
 _CONNECTING = "20s"
+#: Calls sent at once for each worker, seconds for which one waits for further calls, and the threads of its
+#: numerical libraries: one each.
+_WAITING = 2
+_IDLE = 300
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _INSTALLED = tuple({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
 
 
@@ -68,45 +76,76 @@ def compute(
         why = "a handle on another library's object is not valid there"
         remedy = "make that object inside the function that is audited, or run with one worker"
         raise UsageError(what, where="workers", why=why, remedy=remedy) from error
-    from joblib import Parallel, delayed, parallel_config
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    backend = {"backend": "loky", "n_jobs": workers} if cluster is None else {"backend": "dask", "n_jobs": -1}
     done = lost = 0
-    with connected(cluster) if cluster else contextlib.nullcontext():
-        while done < len(chunks):
-            with parallel_config(**backend):
-                parallel = Parallel(return_as="generator", max_nbytes=None)
-            tasks = (delayed(_run)(payloads[one.side], one.first, one.trials) for one in chunks[done:])
+    while done < len(chunks):
+        with processes(workers) if cluster is None else _cluster(cluster) as pool:
+            tasks = (partial(_run, payloads[one.side], one.first, one.trials) for one in chunks[done:])
             try:
-                # Sending the first tasks may find the worker that is gone, too.
-                with _stopping(parallel(tasks)) as results:
-                    for scores in results:
-                        if isinstance(scores, Exception):
-                            raise scores
-                        done, lost = done + 1, 0
-                        yield scores
-            except TerminatedWorkerError as error:
+                for scores in pool.in_order(tasks):
+                    if isinstance(scores, Exception):
+                        raise scores
+                    done, lost = done + 1, 0
+                    yield scores
+            except pool.died as error:
                 lost += 1
                 if lost > RETRIES:
                     what, where = f"workers died {lost} times in a row", f"trials {chunks[done].first} and on"
                     raise WorkersLost(what, where=where) from error
 
 
+class Pool(NamedTuple):
+    """Where calls are made: how one is sent, how many at once, and what is raised where a worker died."""
+
+    submit: Callable[[Callable[[], Any]], Any]
+    at_once: int
+    died: type[Exception]
+
+    def in_order(self, tasks: Iterator[Callable[[], Any]]) -> Iterator[Any]:
+        """What each task returns, in their order."""
+        begun = deque(map(self.submit, islice(tasks, self.at_once)))
+        while begun:
+            yield begun.popleft().result()
+            begun.extend(map(self.submit, islice(tasks, 1)))
+
+
 @contextmanager
-def _stopping(results: Any) -> Iterator[Any]:
-    """Close joblib's results without its warning that unfinished chunks are lost."""
+def processes(workers: int) -> Iterator[Pool]:
+    """Processes of this machine; what they have not finished at the end is ended with them.
+
+    Not through joblib: ended early, it stops loky's workers while a thread of its own sends them tasks, and
+    that thread raises KeyError.
+    """
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    threads = {name: "1" for name in _THREADS if name not in os.environ}
+    executor, begun = get_reusable_executor(workers, timeout=_IDLE, env=threads), list[Any]()
+
+    def submit(task: Callable[[], Any]) -> Any:
+        begun[:] = [*(one for one in begun if not one.done()), executor.submit(task)]
+        return begun[-1]
+
     try:
-        yield results
+        yield Pool(submit, _WAITING * workers, TerminatedWorkerError)
     finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            results.close()
+        while not all(one.running() or one.done() for one in begun):
+            time.sleep(1e-3)  # until that thread has sent them all
+        if not all(one.done() for one in begun):
+            executor.shutdown(kill_workers=True)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Pool]:
+    with connected(address) as client:
+        from distributed import KilledWorker
+
+        at_once = _WAITING * max(1, sum(client.nthreads().values()))
+        yield Pool(partial(client.submit, pure=False), at_once, KilledWorker)
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """The client of a cluster (``local``: of this machine's own); joblib's dask backend uses it."""
+    """The client of a cluster (``local``: of this machine's own)."""
     try:
         from distributed import Client
     except ImportError as error:
@@ -125,7 +164,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _run(payload: bytes, first: int, trials: int) -> Scored | Exception:
-    """A chunk's scores, or its error: joblib would raise the error that arrives first, not the first one."""
+    """A chunk's scores, or its error, which is raised where the chunks are put in order."""
     import cloudpickle
 
     leave_to_parent()
@@ -134,7 +173,7 @@ def _run(payload: bytes, first: int, trials: int) -> Scored | Exception:
         with contextlib.redirect_stdout(sys.stderr):
             side: Side = cloudpickle.loads(payload)
             return side.chunk(first, trials)
-    except Exception as error:  # noqa: BLE001  (raised again where the chunks are put in order)
+    except Exception as error:  # noqa: BLE001  (returned)
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))
         return error
@@ -169,7 +208,7 @@ def _parts(value: Any, depth: int) -> Iterator[object]:
     if depth == 0:
         return
     inner = list(vars(value).values()) if hasattr(value, "__dict__") and not isinstance(value, type) else []
-    if isinstance(value, functools.partial):
+    if isinstance(value, partial):
         inner += [value.func, *value.args, *value.keywords.values()]
     for part in inner:
         yield from _parts(part, depth - 1)

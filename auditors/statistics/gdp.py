@@ -25,6 +25,15 @@ from dpaudit.errors import InvalidParameter
 _LARGEST_MU = 20.0
 
 
+def require_mu(claim: Claim | None) -> None:
+    """Raise `InvalidParameter` for a claim that a bound on mu cannot refute: one that is not mu-GDP."""
+    if claim is not None and not isinstance(claim.guarantee, GDP):
+        what = f"a bound on mu cannot refute a claim of {claim.guarantee}"
+        why = "a mechanism that is not Gaussian has another privacy curve than the Gaussian one of its mu"
+        remedy = "audit this claim with the threshold, sequential or one-run method"
+        raise InvalidParameter(what, where="claim", why=why, remedy=remedy)
+
+
 def gaussian_trade_off(
     samples: Samples,
     *,
@@ -38,11 +47,7 @@ def gaussian_trade_off(
     `InvalidParameter` is raised for a claim that is not one of mu-GDP, or a confidence out of range.
     """
     require_fraction("confidence", confidence)
-    if claim is not None and not isinstance(claim.guarantee, GDP):
-        what = f"a bound on mu cannot refute a claim of {claim.guarantee}"
-        why = "a mechanism that is not Gaussian has another privacy curve than the Gaussian one of its mu"
-        remedy = "audit this claim with the threshold, sequential or one-run method"
-        raise InvalidParameter(what, where="claim", why=why, remedy=remedy)
+    require_mu(claim)
     error = 1 - confidence
     choosing, testing = prepared(samples, learner, attack_grid=attack_grid)
     n = len(testing)

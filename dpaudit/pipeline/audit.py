@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.certificate.verdicts import Audit
+from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import about_run, name_of, terms
 from dpaudit.errors import UsageError
+from dpaudit.models import did_you_mean
+from dpaudit.pipeline.shares import budget_share
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosting import conditions_of, hosting
+from dpaudit.progress import Work
 
 if TYPE_CHECKING:
-    from dpaudit.auditors.sampling.one_run import Canaries
+    from dpaudit.auditors.sampling.one_run import Canaries, Coins, Scores
     from dpaudit.auditors.sampling.sampling import SoFar
     from dpaudit.auditors.sampling.scores import Score
     from dpaudit.auditors.sampling.trial import Auditable
@@ -30,8 +35,8 @@ Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
 METHODS: Final = ("replay", "sequential", "threshold", "gdp")
 SCORES: Final = (None, "exact", "logistic", "boosting")
 
-#: Left out: replays in each direction, runs on each side of a pair, canaries.
-TRIALS: Final = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
+#: Left out: runs on each side of a pair, canaries; a replay makes as many as may decide.
+TRIALS: Final = {"sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
 @checked("audit", resume=str | Path)
@@ -55,6 +60,7 @@ def audit(
     time_limit: float | None = None,
     stop_when_refuted: bool = False,
     progress: Callable[[SoFar], None] | None = None,
+    search_pairs: bool = False,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
     **run_options: Any,
@@ -68,7 +74,7 @@ def audit(
         method: ``replay`` forces the same noise on both data sets; the others sample. Left out, replay,
             or sequential for a `Plain`.
         trials: recordings in each direction of a replay, runs on each side of a sampling audit; left out,
-            see `TRIALS`.
+            see `TRIALS`, and of a replay 6, and more of them, up to 100, where they may decide.
         delta: where to bound epsilon; left out, the claim's, or 1e-5.
         confidence: of the bound and of the verdict.
         seed: of all noise.
@@ -81,7 +87,8 @@ def audit(
         resume: a file that keeps finished runs.
         time_limit: seconds after which no further chunk is begun.
         stop_when_refuted: whether a sequential audit ends as soon as the claim is refuted.
-        progress: called after each chunk.
+        progress: called after each chunk of a sampling audit; left out, a terminal or notebook shows it.
+        search_pairs: of a replay, also look for a worse pair than the given ones, and audit it as well.
         in_process: whether to run the algorithm in this process, as a debugger needs; left out, each run of a
             replay has a process of its own, and so has each chunk of a sampling audit.
         limits: on the time and memory of each run in a process of its own.
@@ -96,14 +103,18 @@ def audit(
     method = method or ("sequential" if getattr(algorithm, "plain", False) else "replay")
     for name, value, known in (("method", method, METHODS), ("score", score, SCORES)):
         if not callable(value) and value not in known:
-            remedy = f"give one of {', '.join(str(one) for one in known if one is not None)}"
+            words = [str(one) for one in known if one is not None]
+            remedy = f"{did_you_mean(str(value), words)}give one of {', '.join(words)}"
             why = "another audit than the one that was meant would be made"
             raise UsageError(f"no {name} {value!r}", where=name, why=why, remedy=remedy)
     claim = about_run(algorithm, claim)
-    number = TRIALS[method] if trials is None else trials
     run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
     judged: Any = {"claim": claim, "delta": delta, "confidence": confidence}
     sampling: Any = {"chunk": chunk, "cluster": cluster, "resume": resume, "time_limit": time_limit}
+    if method != "replay" and search_pairs:
+        why, remedy = "a search compares queries, which only a replay sees", "use the method replay"
+        what = f"search_pairs with the method {method}"
+        raise UsageError(what, where="search_pairs", why=why, remedy=remedy)
     if method == "replay":
         unused = {**sampling, "score": score, "workers": workers}
         unused["stop_when_refuted"] = stop_when_refuted or None
@@ -114,25 +125,29 @@ def audit(
         from dpaudit.auditors.replay.replay import replay
 
         judged |= {"run_options": run_options, "in_process": in_process, "limits": limits}
-        return replay(algorithm, found, seed=seed, replays=number, **judged)
+        judged |= {"budget_share": budget_share, "search_pairs": search_pairs}
+        return replay(algorithm, found, seed=seed, replays=trials, **judged)
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 
     sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}
+    number = TRIALS[method] if trials is None else trials
     plan = SamplingPlan(number, seed, **sampling)
     options = _run_options(algorithm, claim, run_options)
-    judged |= {"method": method, "curve": _curve(claim), "run_options": options, "progress": progress}
+    judged |= {"method": method, "curve": _curve(claim), "run_options": options}
     # A cluster's workers are processes of their own.
     where: Any = {"in_process": in_process if cluster is None else True, "limits": limits}
     kept = {"score": score} if callable(score) else {}
-    with hosting(algorithm, None, found, kept=kept, **where) as target:
+    work = Work("runs a side", plan.trials * len(found), lasting=True)
+    with work, hosting(algorithm, None, found, kept=kept, **where) as target:
         judged["score"] = target.kept.get("score", score)
+        judged["progress"] = progress or functools.partial(_tell, work)
         return _besides(algorithm, audit_by_sampling(target.replayed, target.pairs, plan, **judged))
 
 
-@checked("one_run")
+@checked("one_run", algorithm=Callable | Collection)
 def one_run(
-    algorithm: Auditable,
-    canaries: Canaries,
+    algorithm: Auditable | Scores,
+    canaries: Canaries | Coins,
     *,
     guesses: int | None = None,
     claim: Claim | None = None,
@@ -145,23 +160,41 @@ def one_run(
 ) -> Audit:
     """Run an algorithm once on data with canaries, and guess which of them were in.
 
-    `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
-    that a relation which the claim leaves open is adding or removing a unit. The canaries are inserted and
-    scored in the algorithm's process.
-    """
-    from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
+    ``one_run(algorithm, canaries)`` makes the run; the canaries are inserted and scored in the algorithm's
+    process. ``one_run(scores, included)`` judges a run that was made elsewhere by its canaries' scores [m],
+    higher where a canary looks as if it had been in, and booleans [m], whether it was. Two lists of such
+    arrays are those of several independent runs. Each canary must have been included by a fair coin of its
+    own, which nothing else depends on.
 
-    require_kind(canaries, Canaries, "one_run(canaries=)")
-    claim = claim if claim is not None else getattr(algorithm, "claim", None)
-    relation = coin_relation(claim)
-    claim = about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
-    options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
-    judged: Any = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
-    judged |= {"guesses": guesses, "seed": seed, "run_options": options}
+    `guesses` is how many coins are guessed; left out, the number is chosen for the claim. Under a claim of
+    GDP the bound is on mu, else on epsilon; neither supposes a form of the privacy curve. All else is as in
+    `audit`, but that a relation which the claim leaves open is adding or removing a unit. `DataError` is
+    raised where scores and coins do not fit, a score is NaN or fair coins do not fall so, `UsageError` for
+    options of a run beside scores.
+    """
+    from dpaudit.auditors.sampling import one_run as method
+
+    what: Any = algorithm
+    judged: Any = {"guesses": guesses, "delta": delta, "confidence": confidence, "seed": seed}
+    if callable(what):
+        require_kind(canaries, method.Canaries, "one_run(canaries=)")
+    claim = claim if claim is not None else getattr(what, "claim", None)
+    relation = method.coin_relation(claim)
+    claim = about_run(what, claim and claim.model_copy(update={"neighbouring": relation}))
+    judged |= {"claim": claim, "curve": _curve(claim)}
+    if not isinstance(canaries, method.Canaries):
+        for name in [*run_options, *([] if in_process is None else ["in_process"])]:
+            why = "these scores are of a run that was made elsewhere"
+            remedy = "leave it out, or give an algorithm and its Canaries"
+            raise UsageError(f"{name} beside scores", where=name, why=why, remedy=remedy)
+        return method.one_run(what, canaries, **judged)
+    require_kind(what, Callable, "one_run(algorithm=)")
+    judged["run_options"] = {**_run_options(what, claim, run_options), "neighbouring": relation}
     kept = {"insert": canaries.insert, "score": canaries.score}
-    with hosting(algorithm, None, (), kept=kept, in_process=in_process, limits=limits) as target:
-        own = Canaries(canaries.number, **target.kept)
-        return _besides(algorithm, audit_in_one_run(target.replayed, own, **judged))
+    where: Any = {"in_process": in_process, "limits": limits}
+    with Work("running it once"), hosting(what, None, (), kept=kept, **where) as target:
+        own = method.Canaries(canaries.number, **target.kept)
+        return _besides(what, method.audit_in_one_run(target.replayed, own, **judged))
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
@@ -190,6 +223,17 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
 def _besides(algorithm: object, found: Audit) -> Audit:
     """With what the algorithm says of itself that no audit checks."""
     return found.model_copy(update={"not_checked": (*found.not_checked, *conditions_of(algorithm))})
+
+
+def _tell(work: Work, so_far: SoFar) -> None:
+    words = [] if so_far.pairs == 1 else [f"pair {so_far.pair + 1} of {so_far.pairs}"]
+    audit = so_far.audit
+    if audit is not None and audit.epsilon_lower is not None:
+        least = math.floor(audit.epsilon_lower * 1e4) / 1e4
+        words.append(f"epsilon >= {least:.4f} at delta {audit.delta:g}")
+    if audit is not None and audit.verdict is Experiment.REFUTED:
+        words.append("REFUTED")
+    work(so_far.pair * so_far.trials + so_far.done, ", ".join(words))
 
 
 def _curve(claim: Claim | None) -> PrivacyCurve | None:

@@ -6,7 +6,7 @@
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
@@ -32,6 +32,7 @@ from dpaudit.pipeline.audit import audit, pairs_for
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
 from dpaudit.processes.hosting import hosting
+from dpaudit.progress import Work
 
 #: The total is also stated as (epsilon, delta)-DP at this delta, for comparison across scales.
 COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
@@ -84,7 +85,7 @@ def certified(
     own_pairs: bool = False,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
-    step: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    step: Callable[[str], AbstractContextManager[object]] = Work,
     ran: Callable[[Run], object] | None = None,
 ) -> Certified:
     """Run an algorithm on data, account for every release, audit it and judge its claim.

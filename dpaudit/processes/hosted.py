@@ -10,6 +10,7 @@ shared memory is not seen, and certificates say so.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -28,21 +29,36 @@ from dpaudit.mechanisms import Array, InTurns
 from dpaudit.noise.grid import OnGrid
 from dpaudit.processes.calls import Elsewhere
 from dpaudit.processes.host import Host, Started, again
-from dpaudit.processes.wire import BrokenFrame, frame
-from dpaudit.processes.worker import ASKED, release_of, written
+from dpaudit.processes.wire import BrokenFrame, frame, value_of
+from dpaudit.processes.worker import Asked, written
 
 
 @dataclass(frozen=True)
 class HostedData(Elsewhere):
-    """Data that a target's process holds, by name; ``n_users`` where they say how many users there are."""
+    """Data that a target's process holds, by name; ``n_users`` where they say how many users there are.
+
+    `records` are those of a pair's data, as `changes.Records` has them.
+    """
 
     name: str
     n_users: int | None = None
+    records: tuple[int, ...] | None = None
 
     @property
     def held_as(self) -> tuple[str, str]:
         """They are data."""
         return "data", self.name
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An output as it was sent: two that are the same to the byte hold the same."""
+
+    content: bytes
+
+    def value(self) -> Any:
+        """The output; raises `BrokenFrame`."""
+        return value_of(self.content)
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,7 @@ class Hosted(Elsewhere):
         plain: whether it draws its own noise, so that it can be sampled and nothing else.
         twin: the name of the public stand-in data; None where there is no twin.
         around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
+        unread: whether outputs are returned as `Sent`.
         not_checked: what audits of it leave unchecked besides, as it says of itself.
         findings: how the worker differed from its twin, for the data's holder alone.
         measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
@@ -74,6 +91,7 @@ class Hosted(Elsewhere):
     with_utility: bool = False
     not_checked: tuple[Condition, ...] = ()
     plain: bool = False
+    unread: bool = False
     drawn: Any = None
     findings: list[Finding] = field(default_factory=list)
     measured: Mapping[str, float] = field(default_factory=dict)
@@ -102,6 +120,7 @@ class Hosted(Elsewhere):
         order: dict[str, Any] = {
             "header": _without(curator.ledger.header.to_json(), "record"),
             "public_seed": curator.public_seed,
+            "observed": curator.sampler is None,
             "seed": getattr(noise, "sampler_seed", 0),
             "around": self.around,
             "utility": False,
@@ -141,33 +160,29 @@ class _Alone:
                 raise self._again(found)
             self._answer(run, found)
 
-    def _answer(self, run: Started, asked: Mapping[str, Any]) -> None:
+    def _answer(self, run: Started, asked: Asked) -> None:
         try:
-            answer = self._asked(asked, asked)
+            answer = self._answered(*self._admitted(asked), asked, asked)
         except DpauditError as error:
             self._refused = error
             run.reply(frame(("refused", written(error))))
         else:
             run.reply(frame(("answer", answer)))
 
-    def _asked(self, asked: Mapping[str, Any], value: Mapping[str, Any]) -> Array:
-        """The noisy answer to a request, with the value that `value` has for it."""
-        return self._answered(*self._admitted(asked), asked, value)
-
-    def _admitted(self, asked: Mapping[str, Any]) -> tuple[Admission, tuple[Release, int, Any]]:
+    def _admitted(self, asked: Asked) -> tuple[Admission, tuple[Release, int, Any]]:
         """The release that a request is about, charged and written where it is new."""
-        user, number = asked["user"], asked["number"]
+        user, number = asked.user, asked.number
         admission: Admission = self._curator
         if user is not None:
             if self._user is None or self._user[0] != user:
                 self._user = user, self._curator.user(user)
             admission = self._user[1]
-        if asked["release"] is not None:
-            release = release_of(asked["release"])
+        if asked.release is not None:
+            release = asked.line()
             if self._hosted.twin is None:  # one of many runs, as audits make them
-                self._hosted.host.tell(asked["release"])
-            known = release, admission.admit(release, asked["where"]), release.mechanism.answering()
-            if not asked["given"]:  # the first question of a stream or a function has no value
+                self._hosted.host.tell(asked.release)
+            known = release, admission.admit(release, asked.where), release.mechanism.answering()
+            if not asked.values():  # the first question of a stream or a function has no value
                 self._open[number] = known
         else:
             known = self._open[number]
@@ -177,27 +192,29 @@ class _Alone:
         self,
         admission: Admission,
         known: tuple[Release, int, Any],
-        asked: Mapping[str, Any],
-        value: Mapping[str, Any],
+        asked: Asked,
+        value: Asked,
     ) -> Array:
         release, position, answering = known
-        query = value["query"]
+        query = value.query
         return admission.ask(
             Question(
                 release=release,
                 number=position,
                 query=query,
-                exact=query if value["exact"] is None else value["exact"],
+                exact=query if value.exact is None else value.exact,
                 answering=answering,
-                given=tuple(value["given"]),
-                at=asked["at"],
-                scale=value["scale"],
-                where=value["where"],
+                given=value.values(),
+                at=asked.at,
+                scale=value.scale,
+                where=value.where,
             )
         )
 
     def _ended(self, run: Started, unplain: str | None) -> Any:
-        output = run.receive() if unplain is None else Unplain(unplain)
+        output: Any = Sent(run.receive_frame()) if unplain is None else Unplain(unplain)
+        if isinstance(output, Sent) and not self._hosted.unread:
+            output = output.value()
         beside = run.receive()
         run.finished()
         self._hosted.drawn, self._hosted.measured = beside["notes"], beside["utility"]
@@ -232,10 +249,12 @@ class _Lockstep(_Alone):
                 self._part(f"it raises {found['kind']} where its twin ended", None)
         return output
 
-    def _answer(self, run: Started, asked: Mapping[str, Any]) -> None:
-        value: Mapping[str, Any] | None = None
+    def _answer(self, run: Started, asked: Asked) -> None:
+        value: Asked | None = None
         if self._worker is not None:
+            begun = time.monotonic()
             kind, found = self._heard()
+            run.waited(time.monotonic() - begun)
             if kind == "ask":
                 difference = _difference(asked, found)
                 if difference is None:
@@ -265,17 +284,15 @@ class _Lockstep(_Alone):
             if each is not None:
                 each.reply(reply)
 
-    def _within_reach(
-        self, asked: Mapping[str, Any], release: Release, value: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
+    def _within_reach(self, asked: Asked, release: Release, value: Asked) -> Asked:
         """The value, unless a sum of this release's values could leave the range of its exact noise.
 
         Such a sum cannot be answered, and neither can what comes after it.
         """
-        number = asked["number"]
+        number = asked.number
         if self._worker is None or number not in self._open or release.grid is None:
             return value
-        size = float(np.abs(value["query"]).max(initial=0.0))
+        size = float(np.abs(value.query).max(initial=0.0))
         earlier = 0.0 if isinstance(release.mechanism, InTurns) else self._sums.get(number, 0.0)
         self._sums[number] = earlier + size
         if self._sums[number] < 2.0 ** (release.grid + _REACH):
@@ -293,11 +310,9 @@ class _Lockstep(_Alone):
             return "", None
         return kind, found
 
-    def _part(self, why: str, asked: Mapping[str, Any] | None) -> None:
+    def _part(self, why: str, asked: Asked | None) -> None:
         """The worker and its twin go different ways: the run goes on without the worker's values."""
-        new = None if asked is None else asked["release"]
-        label = None if new is None else release_of(new).label
-        where = "" if asked is None else asked["where"]
+        label, where = (None, "") if asked is None else (asked.label, asked.where)
         detail = f"the run on the data and its twin's on a stand-in part: {why}"
         self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
         if self._worker is not None:
@@ -306,12 +321,12 @@ class _Lockstep(_Alone):
 
 
 def _heard_from(run: Started) -> tuple[str, Any]:
-    """A run's next message, a request by its parts' names."""
+    """A run's next message; raises `BrokenFrame` for a request that is none."""
     kind, found = run.receive()
     if kind == "ask":
-        if not isinstance(found, tuple) or len(found) != len(ASKED):
+        if type(found) is not tuple or len(found) != len(_TYPES) or not all(map(isinstance, found, _TYPES)):
             raise BrokenFrame("a request that cannot be read", where="a process's channel")
-        found = dict(zip(ASKED, found, strict=True))
+        found = Asked(*found)
     return kind, found
 
 
@@ -319,34 +334,43 @@ def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {one: value for one, value in fields.items() if one != name}
 
 
-def _named(asked: Mapping[str, Any]) -> str:
-    new = asked["release"]
-    return "one more answer" if new is None else f"release {release_of(new).label!r}"
+def _named(asked: Asked) -> str:
+    return "one more answer" if asked.release is None else f"release {asked.label!r}"
+
+
+def _described(asked: Asked) -> str:
+    try:
+        return describe(asked.line())
+    except DpauditError:
+        return f"release {asked.label!r}, whose line cannot be read"
 
 
 #: Log2 of the steps of a noise's grid that sums of values may span: far less than what noise can be added to,
 #: and far more than clipped values ever do.
 _REACH: Final = 48
 
-#: What of a request is public, beside the release: it must be the twin's.
-_PUBLIC: Final = ("number", "user")
+_NUMBERS: Final = np.ndarray | np.generic
+#: The types of a request's parts.
+_TYPES: Final[tuple[Any, ...]] = (
+    *(str | None, str | None, int, _NUMBERS, _NUMBERS | None, tuple | None, _NUMBERS | None),
+    *(float | None, int | np.integer | None, str),
+)
 
 
-def _difference(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+def _difference(asked: Asked, found: Asked) -> str | None:
     """How a worker's request differs from its twin's, or None."""
-    if asked["release"] != found["release"]:
-        if asked["release"] is None or found["release"] is None:
+    if (asked.release, asked.label) != (found.release, found.label):
+        if asked.release is None or found.release is None:
             return f"it asks for {_named(found)} where its twin asks for {_named(asked)}"
-        one, other = (describe(release_of(each["release"])) for each in (found, asked))
-        return f"it asks for {one} where its twin asks for {other}"
-    if any(asked[name] != found[name] for name in _PUBLIC):
+        return f"it asks for {_described(found)} where its twin asks for {_described(asked)}"
+    if (asked.number, asked.user) != (found.number, found.user):
         return f"it asks for {_named(found)} out of its turn"
-    if not _same_place(asked["at"], found["at"]):
+    if not _same_place(asked.at, found.at):
         return f"it asks for {_named(found)} at another point"
-    query, own = found["query"], asked["query"]
+    query, own = found.query, asked.query
     if query.dtype != np.float64 or query.shape != own.shape:
         return f"its value for {_named(found)} has shape {query.shape}, its twin's {own.shape}"
-    if not np.isfinite(query).all() or len(found["given"]) != len(asked["given"]):
+    if not np.isfinite(query).all() or len(found.values()) != len(asked.values()):
         return f"its value for {_named(found)} is not finite"
     return None
 
@@ -357,15 +381,15 @@ def _same_place(one: Array | None, other: Array | None) -> bool:
     return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
-def _neutral(asked: Mapping[str, Any], release: Release) -> Mapping[str, Any]:
+def _neutral(asked: Asked, release: Release) -> Asked:
     """A request with 0 for every value: equal scores, where it is a choice.
 
     Where the algorithm's own code draws, what is given is the answer: the twin's own draw.
     """
-    nothing = np.zeros_like(asked["query"])
-    given = tuple(asked["given"] if release.mechanism.drawn_by_caller else map(_zero, asked["given"]))
-    exact = None if asked["exact"] is None else np.zeros_like(asked["exact"])
-    return {**asked, "query": nothing, "exact": exact, "given": given}
+    nothing, values = np.zeros_like(asked.query), asked.values()
+    given = values if release.mechanism.drawn_by_caller else tuple(map(_zero, values))
+    exact = None if asked.exact is None else np.zeros_like(asked.exact)
+    return asked._replace(query=nothing, exact=exact, given=given)
 
 
 def _zero(value: Given) -> Given:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.running import name_of
 from dpaudit.processes.calls import Kept
+from dpaudit.processes.changes import Changeable, records_of
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
 from dpaudit.processes.wire import NotPlain, frame
@@ -76,7 +77,9 @@ def served(
         name = f"pair {number}"
         names = name, name if _same(pair) else f"neighbour {number}"
         held |= {names[1]: pair.neighbour, names[0]: pair.data}
-        told.append({"names": names, "description": pair.description, "unit": pair.unit})
+        found = records_of(pair.data, pair.neighbour)
+        records = None if found is None else list(astuple(found))
+        told.append({"names": names, "description": pair.description, "unit": pair.unit, "records": records})
     claim: Claim | None = getattr(algorithm, "claim", None)
     stand_in, users = getattr(algorithm, "stand_in", False), None
     source = None
@@ -105,7 +108,7 @@ def served(
         "stand-in for users": users is not None,
         "kept": list(kept),
     }
-    return Served(algorithm, held, about, kept)
+    return Served(algorithm, Changeable(held), about, kept)
 
 
 def conditions_of(algorithm: object) -> tuple[Condition, ...]:
@@ -134,10 +137,11 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
     how["plain"] = about.get("plain", False)
     how["not_checked"] = tuple(Condition(**each) for each in about["not checked"])
     algorithm = Hosted(host, about["name"], claim, about["parameters"], **how)
-    pairs = [
-        Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
-        for pair in about["pairs"]
-    ]
+    pairs = []
+    for pair in about["pairs"]:
+        records = None if pair["records"] is None else tuple(pair["records"])
+        sides = replace(data(pair["names"][0]), records=records), data(pair["names"][1])
+        pairs.append(Pair(*sides, pair["description"], unit=pair["unit"]))
     kept = {name: Kept(name) for name in about.get("kept", ())}
     return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host), kept)
 
@@ -162,7 +166,7 @@ def hosting(
     in_process: bool | None,
     limits: Limits,
 ) -> Iterator[Target]:
-    """A target in a fork of this process, for as long as the context lasts.
+    """A target in a process of its own, for as long as the context lasts.
 
     `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
     dpaudit is no foreign code: its certified run has a process of its own, its audits have not. `kept` are

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
+import gc
 import json
 import math
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
@@ -26,8 +28,8 @@ from dpaudit.curator.views import UserViews
 from dpaudit.errors import IntegrityError
 from dpaudit.noise.grid import OnGrid
 
-_JSON_TYPES: Final = frozenset({bool, str, type(None)})
-_JSON: Final = json.JSONEncoder(separators=(",", ":"))
+_JSON: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+_READ: Final = json.JSONDecoder().raw_decode
 _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
 MOST_BYTES: Final = 2**40
@@ -36,6 +38,7 @@ _AHEAD: Final = 2**16
 #: The kinds of numpy types that are sent: booleans, numbers, dates, strings.
 _KINDS: Final = frozenset("biufcmMSU")
 _DEPTH: Final = 100
+_HOLDS: Final = frozenset({list, dict})
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes any code may set
 
 
@@ -52,7 +55,16 @@ _UNREADABLE: Final = (
 
 
 class NotPlain(TypeError):
-    """A value outside the closed set of types; the message names it."""
+    """A value outside the closed set of types; the message names it and its place.
+
+    Args:
+        why: what it is.
+        path: the indices and keys that lead to it, innermost first.
+    """
+
+    def __init__(self, why: str, path: tuple[Any, ...] = (), place: str = "value") -> None:
+        super().__init__(f"{place}{''.join(f'[{name!r}]' for name in reversed(path))} {why}")
+        self.why, self.path = why, path
 
 
 class BrokenFrame(IntegrityError):
@@ -74,12 +86,24 @@ class Portrait:
     parts: Mapping[str, Any]
     form: Literal["fields", "value", "state"]
 
+    def __hash__(self) -> int:
+        """A set may hold portraits; what their parts hold need not be hashable."""
+        return hash((self.kind, self.form))
+
 
 def frame(value: Any, place: str = "value") -> bytes:
     """One frame; raises `NotPlain`, which names the `place` of what cannot be sent."""
     arrays: list[bytes] = []
-    header = _JSON.encode(_written(value, arrays, place, 0)).encode()
-    return b"".join([_LENGTH.pack(sum(map(len, arrays)), len(header)), header, *arrays])
+    collects = gc.isenabled()
+    gc.disable()  # of a million parts nothing is garbage, and looking for it would take twice as long
+    try:
+        header = _JSON.encode(_written(value, arrays, 0)).encode()
+    except NotPlain as error:
+        raise NotPlain(error.why, error.path, place) from None
+    finally:
+        if collects:
+            gc.enable()
+    return b"".join((_LENGTH.pack(sum(map(len, arrays)), len(header)), header, *arrays))
 
 
 def send(channel: socket.socket, value: Any) -> None:
@@ -92,8 +116,13 @@ def receive(channel: socket.socket) -> Any:
 
     Nothing is read beyond it: file descriptors may come next.
     """
+    return value_of(receive_frame(channel))
+
+
+def receive_frame(channel: socket.socket) -> bytes:
+    """As `receive`, unread."""
     lengths = _exactly(channel, _LENGTH.size)
-    return _value(lengths + _exactly(channel, _whole(lengths) - _LENGTH.size))
+    return bytes(lengths + _exactly(channel, _whole(lengths) - _LENGTH.size))
 
 
 class Incoming:
@@ -105,6 +134,10 @@ class Incoming:
 
     def receive(self) -> Any:
         """As `receive`."""
+        return value_of(self.receive_frame())
+
+    def receive_frame(self) -> bytes:
+        """As `receive`, unread."""
         data, self._ahead = self._ahead, b""
         while len(data) < _LENGTH.size:
             more = self._channel.recv(_AHEAD)
@@ -113,9 +146,9 @@ class Incoming:
             data += more
         whole = _whole(data)
         if len(data) < whole:
-            return _value(b"".join((data, _exactly(self._channel, whole - len(data)))))
+            return b"".join((data, _exactly(self._channel, whole - len(data))))
         self._ahead = data[whole:]
-        return _value(data)
+        return data[:whole]
 
 
 def _whole(data: bytes | bytearray) -> int:
@@ -126,14 +159,23 @@ def _whole(data: bytes | bytearray) -> int:
     return int(_LENGTH.size + header + size)
 
 
-def _value(data: bytes | bytearray) -> Any:
+def value_of(data: bytes) -> Any:
+    """What a frame holds; raises `BrokenFrame`."""
     size, header = _LENGTH.unpack_from(data)
     begins = _LENGTH.size + header
+    collects = gc.isenabled()
+    gc.disable()
     try:
         text = data[_LENGTH.size : begins].decode()
-        return _read(json.loads(text), memoryview(data)[begins : begins + size], [0])
+        found, end = _READ(text)
+        if end != len(text):
+            raise ValueError("more than one value")
+        return _read(found, memoryview(data)[begins : begins + size], [0])
     except _UNREADABLE as error:
         raise BrokenFrame(f"a frame that cannot be read: {error}", where="a process's channel") from None
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _exactly(channel: socket.socket, size: int) -> bytearray:
@@ -148,26 +190,41 @@ def _exactly(channel: socket.socket, size: int) -> bytearray:
     return found
 
 
-def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
+def _written(value: Any, arrays: list[bytes], depth: int) -> Any:
     """The value as JSON; what JSON has no type for is a list that begins with a letter."""
-    if _is_json(value):
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
         return value
-    if type(value) is int:
-        return ["i", str(value)]
-    if type(value) is float:
-        return ["f", value.hex()]
+    if kind is float:
+        return value if math.isfinite(value) else ["f", value.hex()]
+    if kind is int:
+        return value if -(2**53) < value < 2**53 else ["i", str(value)]
     if depth > _DEPTH:
-        raise NotPlain(f"{place} contains itself, or is nested too deeply")
+        raise NotPlain("contains itself, or is nested too deeply")
+    if kind is list or kind is tuple:
+        return ["l" if kind is list else "t", _each(value, arrays, depth)]
+    if kind is dict:
+        names = _each(list(value), arrays, depth)
+        return ["d", names, _each(value.values(), arrays, depth, names=list(value))]
+    if (kind is np.ndarray or issubclass(kind, np.generic)) and value.dtype.kind in _KINDS:
+        return _array("a" if kind is np.ndarray else "s", np.asarray(value), arrays)
+    return _special(value, arrays, depth)
 
-    def inner(values: Sequence[Any], names: Sequence[Any] = ()) -> list[Any]:
-        each = names or range(len(values))
-        return [
-            v if _is_json(v) else _written(v, arrays, f"{place}[{n!r}]", depth + 1)
-            for v, n in zip(values, each, strict=True)
-        ]
 
-    if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in _KINDS:
-        return _array("s" if isinstance(value, np.generic) else "a", np.asarray(value), arrays)
+def _each(values: Iterable[Any], arrays: list[bytes], depth: int, names: Sequence[Any] = ()) -> list[Any]:
+    """Values inside another one; what cannot be sent is named by its place among them."""
+    found: list[Any] = []
+    try:
+        for value in values:
+            simple = value is None or type(value) is str
+            found.append(value if simple else _written(value, arrays, depth + 1))
+    except NotPlain as error:
+        name = names[len(found)] if names else len(found)
+        raise NotPlain(error.why, (*error.path, name)) from None
+    return found
+
+
+def _special(value: Any, arrays: list[bytes], depth: int) -> list[Any]:
     match value:
         case OnGrid():
             whole = value.integers
@@ -177,38 +234,28 @@ def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
         case Fraction():
             return ["q", str(value.numerator), str(value.denominator)]
         case UserViews():
-            return ["v", inner(value.views)]
+            return ["v", _each(value.views, arrays, depth)]
         case Portrait():
-            return ["p", value.kind, list(value.parts), inner(list(value.parts.values())), value.form]
-    exact: dict[type, str] = {list: "l", tuple: "t", set: "S", frozenset: "F"}
-    if type(value) in (list, tuple):
-        return [exact[type(value)], inner(value)]
-    if type(value) is dict:
-        return ["d", inner(list(value)), inner(list(value.values()), [str(key) for key in value])]
-    if type(value) in (set, frozenset):
-        return [exact[type(value)], inner(sorted(value, key=lambda each: (type(each).__name__, repr(each))))]
-    if type(value) is bytes:
-        return ["b", base64.b64encode(value).decode()]
-    if type(value) is complex:
-        return ["c", value.real.hex(), value.imag.hex()]
-    return _written(portrait(value, place), arrays, place, depth + 1)
-
-
-def _is_json(value: Any) -> bool:
-    """Whether a value is written as JSON has it."""
+            names = list(value.parts)
+            return ["p", value.kind, names, _each(value.parts.values(), arrays, depth, names), value.form]
     kind = type(value)
-    if kind is float:
-        return math.isfinite(value)
-    return kind in _JSON_TYPES or (kind is int and -(2**53) < value < 2**53)
+    if kind is set or kind is frozenset:
+        members = sorted(value, key=lambda each: (type(each).__name__, repr(each)))
+        return ["S" if kind is set else "F", _each(members, arrays, depth)]
+    if kind is bytes:
+        return ["b", base64.b64encode(value).decode()]
+    if kind is complex:
+        return ["c", value.real.hex(), value.imag.hex()]
+    return _special(portrait(value), arrays, depth + 1)
 
 
 def _array(letter: str, value: np.ndarray[Any, Any], arrays: list[bytes]) -> list[Any]:
     data = value.tobytes()
     arrays.append(data)
-    return [letter, value.dtype.str, list(value.shape), len(data)]
+    return [letter, value.dtype.str, value.shape, len(data)]
 
 
-def portrait(value: Any, place: str) -> Portrait:
+def portrait(value: Any) -> Portrait:
     """What an object holds: a dataclass's, a model's or a named tuple's fields, else what pickle would write.
 
     `NotPlain` is raised for an object of which that is not known, as a function, a file or a generator.
@@ -234,11 +281,11 @@ def portrait(value: Any, place: str) -> Portrait:
     if isinstance(value, Mapping | list | tuple | AbstractSet):
         held: dict[str, Any] = {"value": dict(value) if isinstance(value, Mapping) else list(value)}
         return Portrait(kind, {**held, **_beside(value, {})}, "value")
-    return _reduced(value, kind, place)
+    return _reduced(value, kind)
 
 
-def _reduced(value: Any, kind: str, place: str) -> Portrait:
-    refused = NotPlain(f"{place} is a {kind}")
+def _reduced(value: Any, kind: str) -> Portrait:
+    refused = NotPlain(f"is a {kind}")
     if isinstance(value, type) and not value.__flags__ & _HEAP_TYPE:
         return Portrait(kind, {"value": f"{value.__module__}.{value.__qualname__}"}, "value")
     if isinstance(value, type) or callable(getattr(type(value), "__get__", None)):
@@ -266,52 +313,59 @@ def _beside(value: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(value: Any, body: memoryview, at: list[int]) -> Any:
-    if not isinstance(value, list):
-        if isinstance(value, dict):
+    if type(value) is not list:
+        if type(value) is dict:
             raise TypeError("a JSON object")
         return value
-    letter, *rest = value
 
     def inner(values: list[Any]) -> list[Any]:
-        return [_read(each, body, at) if type(each) in (list, dict) else each for each in values]
+        return [_read(each, body, at) if type(each) in _HOLDS else each for each in values]
 
+    letter, first, *rest = value
     match letter:
-        case "i":
-            return int(rest[0])
-        case "f":
-            return float.fromhex(rest[0])
+        case "t":
+            return tuple(inner(first))
+        case "l":
+            return inner(first)
+        case "d":
+            return dict(zip(inner(first), inner(rest[0]), strict=True))
         case "a" | "s":
-            kind, shape, size = rest
-            dtype = np.dtype(kind)
-            if dtype.kind not in _KINDS or not 0 <= size <= len(body) - at[0] or min(shape, default=0) < 0:
+            dtype, (shape, size) = _dtype(first), rest
+            if not 0 <= size <= len(body) - at[0] or min(shape, default=0) < 0:
                 raise ValueError("an array that the frame does not hold")
             data = body[at[0] : at[0] + size]
             at[0] += size
             found = np.frombuffer(data, dtype).reshape(shape).copy()
             return found[()] if letter == "s" else found
+        case "f":
+            return float.fromhex(first)
+        case "i":
+            return int(first)
         case "g":
-            return OnGrid(_read(rest[0], body, at), int(rest[1]))
+            return OnGrid(_read(first, body, at), int(rest[0]))
         case "G":
-            whole = np.empty(len(rest[0]), dtype=object)
-            whole[:] = [int(each) for each in rest[0]]
-            return OnGrid(whole.reshape(rest[1]), int(rest[2]))
+            whole = np.empty(len(first), dtype=object)
+            whole[:] = [int(each) for each in first]
+            return OnGrid(whole.reshape(rest[0]), int(rest[1]))
         case "q":
-            return Fraction(int(rest[0]), int(rest[1]))
+            return Fraction(int(first), int(rest[0]))
         case "v":
-            return UserViews(tuple(inner(rest[0])))
+            return UserViews(tuple(inner(first)))
         case "p":
-            kind, names, parts, form = rest
-            return Portrait(str(kind), dict(zip(names, inner(parts), strict=True)), form)
-        case "l":
-            return inner(rest[0])
-        case "t":
-            return tuple(inner(rest[0]))
+            names, parts, form = rest
+            return Portrait(str(first), dict(zip(names, inner(parts), strict=True)), form)
         case "S" | "F":
-            return (set if letter == "S" else frozenset)(inner(rest[0]))
-        case "d":
-            return dict(zip(inner(rest[0]), inner(rest[1]), strict=True))
+            return (set if letter == "S" else frozenset)(inner(first))
         case "b":
-            return base64.b64decode(rest[0])
+            return base64.b64decode(first)
         case "c":
-            return complex(float.fromhex(rest[0]), float.fromhex(rest[1]))
+            return complex(float.fromhex(first), float.fromhex(rest[0]))
     raise ValueError(f"a value of an unknown kind {letter!r}")
+
+
+@functools.lru_cache
+def _dtype(name: str) -> np.dtype[Any]:
+    found = np.dtype(name)
+    if found.kind not in _KINDS:
+        raise ValueError(f"an array of {name}")
+    return found

@@ -17,38 +17,75 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit import errors
-from dpaudit.curator.admission import CORE, new_release
+from dpaudit.claims.sensitivity import L2
+from dpaudit.curator.admission import CORE, labelled, new_release
 from dpaudit.curator.curator import Curator
-from dpaudit.curator.noise import LiveNoise, Question
+from dpaudit.curator.noise import Given, LiveNoise, Question, Transcript
 from dpaudit.errors import DpauditError, ScheduleBroken
-from dpaudit.ledger.ledger import Ledger, Noise
+from dpaudit.ledger.ledger import Header, Ledger, Noise
 from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array
-from dpaudit.processes.wire import Incoming, NotPlain, frame, send
+from dpaudit.mechanisms import Array, Gaussian, SampledSum
+from dpaudit.processes.wire import BrokenFrame, Incoming, NotPlain, frame, send
 from dpaudit.tables.sources import at_hand
 
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
 
 
-#: What a request says, in the order in which it is sent; the release where it is new.
-ASKED: Final = ("release", "number", "query", "exact", "given", "at", "scale", "user", "where")
+class Asked(NamedTuple):
+    """A request, in the order in which it is sent.
+
+    `release` is the ledger's line without its label, and None where the release is not new; `given` is None
+    where it is the query alone. All else is as in `Question`.
+    """
+
+    label: str | None
+    release: str | None
+    number: int
+    query: Array
+    exact: Array | None
+    given: tuple[Given, ...] | None
+    at: Array | None
+    scale: float | None
+    user: int | None
+    where: str
+
+    def line(self) -> Release:
+        """The ledger's line of a new release; raises `InputError` for what is none."""
+        return labelled(_release_of(str(self.release)), self.label)
+
+    def values(self) -> tuple[Given, ...]:
+        """What noise is added to, or a choice made by."""
+        return (self.query,) if self.given is None else tuple(self.given)
 
 
-def release_text(release: Release) -> str:
-    """A release as requests name it."""
-    return json.dumps(release.to_json())
+def _line_of(release: Release) -> str:
+    """A release as requests name it, whatever its label; the release first, since most make many alike."""
+    try:
+        return _line(release.mechanism, release.count, release.partition, release.grid, release.claimed)
+    except TypeError:  # something in it is not hashable
+        return json.dumps(labelled(release, "label").to_json())
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _line(*fields: Any) -> str:
+    names = "mechanism", "count", "partition", "grid", "claimed"
+    return json.dumps(Release(label="label", **dict(zip(names, fields, strict=True))).to_json())
 
 
 @functools.lru_cache(maxsize=1024)
-def release_of(text: str) -> Release:
-    """The release that `release_text` was given."""
-    return Release(**{name: value for name, value in json.loads(text).items() if name != "record"})
+def _release_of(text: str) -> Release:
+    try:
+        fields = dict(json.loads(text))
+    except (RecursionError, TypeError, ValueError):
+        raise BrokenFrame("a release that cannot be read", where="a process's channel") from None
+    return Release(**{name: value for name, value in fields.items() if name != "record"})
 
 
 class Counted(Ledger):
@@ -86,20 +123,30 @@ class AskedNoise:
         given = question.given
         if question.release.mechanism.drawn_by_caller and given:
             # A sampler or a trial that is the algorithm's own code can only run in its process.
-            self._own = self._own or LiveNoise(self._seed)
-            given = (self._own.answer(question),)
+            given = (self._drawing().answer(question),)
         new, self._newest = question.number > self._newest, max(question.number, self._newest)
         exact = None if question.exact is question.query else question.exact
-        text = release_text(question.release) if new else None
-        asked = (text, question.number, question.query, exact, given, question.at, question.scale)
+        release, query = question.release, question.query
+        line = (release.label, _line_of(release)) if new else (None, None)
+        alone = None if len(given) == 1 and given[0] is query else given
+        asked = question.number, query, exact, alone, question.at, question.scale, question.user
         try:
-            send(self._channel, ("ask", (*asked, question.user, released_at(CORE))))
+            send(self._channel, ("ask", (*line, *asked, released_at(CORE))))
             kind, found = self._incoming.receive()
         except (EOFError, OSError):
             raise HolderGone from None
         if kind == "refused":
             raise rebuilt(found)
         return np.asarray(found)
+
+    def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
+        """Who of so many units is in a sample, drawn here: neither the holder nor a twin is told."""
+        return self._drawing().chosen(mechanism, count)
+
+    def _drawing(self) -> LiveNoise:
+        """What is drawn in this process."""
+        self._own = self._own or LiveNoise(self._seed)
+        return self._own
 
     def _require_own_thread(self, question: Question) -> None:
         if threading.get_ident() != self._thread or os.getpid() != self._process:
@@ -112,10 +159,23 @@ class AskedNoise:
 
 def expect(text: str) -> None:
     """Find out now, for all runs that begin later, that a release can be read back from its line."""
-    like = release_of(text)
+    like = _release_of(text)
     stated: Any = {"partition": like.partition, "claimed": like.claimed, "on_grid": like.grid is not None}
     with contextlib.suppress(DpauditError):
         new_release(like.label, like.mechanism, like.count, **stated)
+
+
+def rehearse(header: Header) -> None:
+    """Make a run of dpaudit's own, so that no later one has to make what the first one does."""
+
+    def release(data: float, curator: Curator) -> None:
+        curator.release(data, Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="rehearsal")
+
+    mine, other = socket.socketpair()
+    order = {"seed": 0, "public_seed": 0, "around": None, "utility": False}
+    with mine, other, contextlib.suppress(Exception):
+        send(other, ("answer", np.zeros(())))
+        run_target(release, 0.0, order, Counted(header), mine)
 
 
 def written(error: DpauditError) -> dict[str, str]:
@@ -167,7 +227,9 @@ def _outcome(
     channel: socket.socket,
 ) -> bytes:
     noise = AskedNoise(channel, ledger.header.noise, order["seed"])
-    curator = Curator(ledger, noise, public_seed=order["public_seed"])
+    # What the holder compares is drawn there.
+    transcript = Transcript() if order["observed"] else None
+    curator = Curator(ledger, noise, transcript=transcript, public_seed=order["public_seed"])
     around = order["around"]
     if around is not None:
         module, _, name = around["made by"].rpartition(".")

@@ -18,8 +18,10 @@ from dpaudit import GDP, L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Pair
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.app.main import main
 from dpaudit.app.options.audit_options import Settings
+from dpaudit.auditors.replay.replay import FIRST, MOST
 from dpaudit.claims.guarantees import DELTAS
 from dpaudit.errors import InvalidParameter, UsageError
+from dpaudit.pipeline.audit import TRIALS
 from dpaudit.pipeline.certify import certified
 from dpaudit.pipeline.convert import ORDERS
 
@@ -170,11 +172,9 @@ def test_defaults_are_those_of_the_verbs(verb: str, functions: list[Callable[...
 
 
 def test_defaults_that_help_states_in_words() -> None:
-    assert {method: Settings().number(method) for method in ("replay", "sequential", "one-run")} == {
-        "replay": defaults(dpaudit.replay)["replays"],
-        "sequential": 5_000,
-        "one-run": 1_000,
-    }
+    assert (defaults(dpaudit.replay)["replays"], FIRST, MOST) == (None, 6, 100)
+    assert {TRIALS[method] for method in ("sequential", "threshold", "gdp")} == {5_000}
+    assert Settings().number == 1_000
     assert defaults(dpaudit.convert) == {"deltas": DELTAS, "orders": ORDERS}
     described = option_defaults("calibrate")
     assert not {"count", "neighbouring"} & set(described)  # left out, they are the function's own
@@ -182,12 +182,16 @@ def test_defaults_that_help_states_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"method": "one-run"}, {"method": "thresold"}, {"method": "sequential", "score": "linear"}],
+    ("options", "answer"),
+    [
+        ({"method": "one-run"}, "give one of replay"),
+        ({"method": "thresold"}, "did you mean 'threshold'"),
+        ({"method": "sequential", "score": "logistics"}, "did you mean 'logistic'"),
+    ],
 )
-def test_an_unknown_method_or_score_makes_no_other_audit(options: Any) -> None:
+def test_an_unknown_method_or_score_makes_no_other_audit(options: Any, answer: str) -> None:
     claim = Claim(GDP(mu=1.0), unit="row", neighbouring="replace-one")
-    with pytest.raises(UsageError, match=r"no (method|score) "):
+    with pytest.raises(UsageError, match=rf"no (method|score) [\s\S]*{answer}"):
         dpaudit.audit(sums, (DATA, NEIGHBOUR), claim=claim, trials=50, **options)
 
 

@@ -45,6 +45,7 @@ from dpaudit.certificate.conditions import Code
 from dpaudit.pipeline.certify import Certified, certified
 from dpaudit.processes.host import Host, Limits
 from dpaudit.processes.hosting import hosting, served, target_in
+from dpaudit.processes.wire import frame
 
 CLAIM = Claim(ZCDP(rho=2.0), unit="row", neighbouring="replace-one")
 NOISE, ONE = Gaussian(sigma=4.0, sensitivity=L2(2.0)), Gaussian(sigma=1.0, sensitivity=L2(1.0))
@@ -179,6 +180,69 @@ def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target) 
     assert made.run.ledger.hash == innocent.run.ledger.hash
     assert "control-flow" not in made.certificate.model_dump_json()
     assert "105" not in made.parted[0].detail or target is other_label_for_large_data
+
+
+def sleeps_twice(data: Any, curator: Curator) -> Any:
+    """Longer than a run may take on the data, and not at all on the stand-in; so it goes on without them."""
+    for label in "abc":
+        while data.sum() > 50:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        sums(data, curator, label)
+
+
+def test_the_time_of_one_run_is_none_of_the_others() -> None:
+    made = run(sleeps_twice, limits=Limits(timeout=2))
+    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert len(made.run.ledger.releases) == 3
+
+
+def garbled(request: Any) -> Target:
+    """An algorithm that sends the holder a request of its own on large data."""
+
+    def target(data: Any, curator: Curator) -> Any:
+        if data.sum() > 50:
+            noise: Any = curator.for_user()[0]
+            noise._channel.sendall(frame(("ask", request)))
+        return sums(data, curator)
+
+    return target
+
+
+QUERY = np.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "request_sent",
+    [
+        (),
+        5,
+        {"a": 1},
+        ("sums", "{}", 0, QUERY, None, None, None, None, None, 5),
+        ("sums", "no JSON", 0, QUERY, None, None, None, None, None, ""),
+        ("sums", "[1]", 0, QUERY, None, None, None, None, None, ""),
+        ("sums", "{}", 0, QUERY, None, None, None, None, None, ""),
+        (None, "{}", 0, QUERY, None, None, None, None, None, ""),
+        ("sums", None, 0, None, None, None, None, None, None, ""),
+        ("", "", "", "", "", "", "", "", "", ""),
+    ],
+)
+def test_a_request_that_is_none_parts_the_worker_from_its_twin(request_sent: Any) -> None:
+    made = run(garbled(request_sent))
+    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert [release.label for release in made.run.ledger.releases] == ["sums"]
+
+
+def test_users_and_labels_of_numpys_types_are_known() -> None:
+    claim = Claim(ZCDP(rho=2.0), unit="user", neighbouring="replace-one", trust_model="local")
+
+    def served(data: Any, curator: Curator) -> Any:
+        for index in np.arange(3):
+            with curator.user(index) as own:
+                own.release(0.0, ONE, label=np.str_("own"))
+
+    made = run(served, claim=claim, users=3, pairs=())
+    assert [release.label for release in made.run.ledger.releases] == ["own"]
 
 
 def test_after_it_parts_the_value_is_neutral() -> None:

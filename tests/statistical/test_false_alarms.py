@@ -141,8 +141,7 @@ def _one_run(samples: Samples, case: Case, seed: int) -> Audit:
     way = 1.0 if sign.data.mean() >= sign.neighbour.mean() else -1.0
     coins = np.random.default_rng([21, seed]).random(len(canaries)) < 0.5
     scores = way * np.where(coins, canaries.data, canaries.neighbour)
-    guesses = len(canaries) // 4
-    return one_run(scores, coins, guess_in=guesses, guess_out=guesses, claim=case.claim, curve=case.curve)
+    return one_run(scores, coins, claim=case.claim, curve=case.curve)
 
 
 AUDITORS: dict[str, Sampling] = {"threshold": _threshold, "sequential": _sequential, "one-run": _one_run}
@@ -297,9 +296,7 @@ def test_one_run_uses_its_level_up() -> None:
         coins = random.random(200) < 0.5
         told = np.where(random.random(200) < 1 / (1 + np.exp(-1.0)), coins, ~coins)
         claim = Claim(PureDP(epsilon=1.0))
-        failed += errs(
-            one_run(told + 0.1 * random.random(200), coins, guess_in=60, guess_out=60, claim=claim), 1
-        )
+        failed += errs(one_run(told + 0.1 * random.random(200), coins, guesses=120, claim=claim), 1)
     # The count of right guesses is binomial to the letter: the level is used, and not overdrawn.
     assert binom.ppf(1e-6, audits, 0.01) <= failed <= allowed(audits)
 

@@ -466,3 +466,12 @@ def test_a_view_into_what_is_being_compared_is_no_loop() -> None:
 
     assert first_difference(Tree(1.0), Tree(1.0)) is None
     assert first_difference(Tree(1.0), Tree(2.0)) == "output.first"
+
+
+def test_memory_that_an_array_views_is_compared_by_its_bytes() -> None:
+    """As of a number that another library computed: its memory has no first entry."""
+    one, same, other = (np.asarray(memoryview(np.array(x))) for x in (1.0, 1.0, 2.0))
+    assert first_difference(one, same) is None
+    assert first_difference(one, other) is not None
+    assert first_difference(memoryview(b"ab"), memoryview(b"ab")) is None
+    assert first_difference(memoryview(b"ab"), memoryview(b"ac")) is not None

@@ -95,7 +95,7 @@ def adaptive(data: Any, curator: Curator) -> Any:
 
 
 def test_a_hundred_replays_of_the_gaussian_mechanism_find_nearly_all_of_it() -> None:
-    audit = replay(one, [PAIR], delta=DELTA)
+    audit = replay(one, [PAIR], delta=DELTA, replays=100)
     assert audit.trials == 100
     assert 4.25 <= (audit.epsilon_lower or 0.0) <= AT_MU_1 + 1e-6
     assert audit.epsilon_lower == pytest.approx(AT_MU_1, abs=1e-6)  # one release: in closed form
@@ -284,9 +284,9 @@ def test_half_the_noise_declared_and_claimed_as_if_it_were_all_is_refuted() -> N
     assert audit.epsilon_lower == pytest.approx(9.9973, abs=1e-3)
 
 
-def sampled(data: Any, curator: Curator) -> Any:
+def many_samples(data: Any, curator: Curator) -> Any:
     inner = Gaussian(sigma=1.0, sensitivity=L2(2.0))
-    rows = np.array([[0.5], [data]])
+    rows = np.append(np.arange(1, 14) / 16, data)
     return curator.release_sum(
         rows, bound=1.0, mechanism=PoissonSampled(rate=0.5, mechanism=inner), label="x"
     )
@@ -297,7 +297,7 @@ def opaque(data: Any, curator: Curator) -> Any:
     return curator.release_opaque(data, lambda value, generator: value + generator.normal(), known, label="x")
 
 
-@pytest.mark.parametrize("algorithm", [sampled, opaque])
+@pytest.mark.parametrize("algorithm", [many_samples, opaque])
 def test_without_a_density_the_loss_is_inconclusive_and_findings_count(
     algorithm: Callable[[Any, Curator], Any],
 ) -> None:

@@ -1,19 +1,31 @@
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from dpaudit.auditors.sampling.one_run import one_run, one_run_epsilon_lower, one_run_p_value
+from dpaudit.accountants.curves.implied import implied_curve
+from dpaudit.auditors.sampling.one_run import one_run
+from dpaudit.auditors.statistics.right_guesses import Family, largest_parameter, one_run_p_value
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import ApproxDP, PureDP
+from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from dpaudit.errors import DataError, InvalidParameter
+
+
+def lower_bound(canaries: int, guesses: int, correct: int, delta: float) -> float:
+    family = Family(delta)
+    return largest_parameter(family, lambda _: guesses, canaries, lambda _: correct, 0.05)[0]
 
 
 def test_published_vectors() -> None:
     assert one_run_p_value(1000, 100, 90, 1.0, 0.0) == pytest.approx(2.7358e-5, rel=1e-4)
-    assert one_run_epsilon_lower(1000, 100, 90, 0.0, 0.05) == pytest.approx(1.63082, abs=5e-6)
+    assert lower_bound(1000, 100, 90, 0.0) == pytest.approx(1.63082, abs=5e-6)
 
 
 @pytest.mark.parametrize(
@@ -24,14 +36,15 @@ def test_theorem_with_delta(m: int, r: int, v: int, epsilon: float, delta: float
     with mpmath.workdps(60):
         right = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
         mass = [mpmath.binomial(r, k) * right**k * (1 - right) ** (r - k) for k in range(r + 1)]
-        steepest = max(mpmath.fsum(mass[max(v - i, 0) : v]) / i for i in range(1, m + 1))
-        exact = min(mpmath.mpf(1), mpmath.fsum(mass[v:]) + 2 * m * mpmath.mpf(delta) * steepest)
+        beyond = mpmath.fsum(mass[v:])
+        steepest = max(mpmath.fsum(mass[:k]) / (k * mass[k]) for k in range(1, v + 1))
+        exact = min(mpmath.mpf(1), beyond + m * mpmath.mpf(delta) * beyond * steepest)
     value = one_run_p_value(m, r, v, epsilon, delta)
     assert exact <= value <= exact * (1 + mpmath.mpf("1e-8"))
 
 
 def test_bound_falls_with_canaries_times_delta() -> None:
-    bounds = [one_run_epsilon_lower(m, 100, 90, 1e-5, 0.05) for m in (100, 10_000, 1_000_000)]
+    bounds = [lower_bound(m, 100, 90, 1e-5) for m in (100, 10_000, 1_000_000)]
     assert bounds[0] > bounds[1] > bounds[2] == 0.0
 
 
@@ -45,7 +58,7 @@ def _canaries(epsilon: float, m: int, seed: int) -> tuple[np.ndarray, np.ndarray
 
 def test_twice_as_revealing_is_found_and_the_correct_one_is_not() -> None:
     found = [
-        one_run(*_canaries(epsilon, 1000, 3), guess_in=400, guess_out=400, claim=Claim(PureDP(epsilon=1.0)))
+        one_run(*_canaries(epsilon, 1000, 3), guesses=800, claim=Claim(PureDP(epsilon=1.0)))
         for epsilon in (2.0, 1.0)
     ]
     assert [audit.verdict for audit in found] == [Experiment.REFUTED, Experiment.NOT_REFUTED]
@@ -55,19 +68,199 @@ def test_twice_as_revealing_is_found_and_the_correct_one_is_not() -> None:
 
 
 def test_too_few_guesses_are_inconclusive() -> None:
-    audit = one_run(
-        *_canaries(3.0, 20, 1), guess_in=3, guess_out=3, claim=Claim(ApproxDP(epsilon=1.0, delta=1e-5))
-    )
+    audit = one_run(*_canaries(3.0, 20, 1), guesses=6, claim=Claim(ApproxDP(epsilon=1.0, delta=1e-5)))
     assert audit.verdict is Experiment.INCONCLUSIVE
     assert audit.largest_refutable_epsilon < 1.0
+
+
+def gaussian(mu: float, m: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each canary beside noise of its own: mu-GDP for each coin, exactly."""
+    random = np.random.default_rng([31, seed])
+    coins = random.random(m) < 0.5
+    return random.normal(size=m) + mu * coins, coins
+
+
+@functools.cache
+def mu_claim(mu: float) -> dict[str, Any]:
+    return {"claim": Claim(GDP(mu=mu)), "curve": implied_curve(GDP(mu=mu))}
+
+
+@pytest.mark.parametrize("guarantee", [GDP(mu=0.4), ZCDP(rho=0.08), ApproxDP(epsilon=1.5, delta=1e-4)])
+def test_a_leak_is_found_under_any_curve_and_its_innocent_twin_is_not(guarantee: Any) -> None:
+    """The claims hold at mu = 0.4; at mu = 3 none does."""
+    for mu, verdict in ((3.0, Experiment.REFUTED), (0.4, Experiment.NOT_REFUTED)):
+        audit = one_run(*gaussian(mu, 1000, 1), claim=Claim(guarantee), curve=implied_curve(guarantee))
+        assert audit.verdict is verdict
+        assert audit.p_value is not None
+        assert (audit.p_value <= 0.05) is (verdict is Experiment.REFUTED)
+
+
+def test_a_claim_of_gdp_and_the_bound_on_mu_are_one_test() -> None:
+    both = {True: 0, False: 0}
+    for seed in range(16):
+        claimed = float(np.random.default_rng(seed).uniform(0.2, 0.7))
+        audit = one_run(*gaussian(1.0, 400, seed), **mu_claim(claimed))
+        assert audit.mu_lower is not None
+        assert audit.p_value is not None
+        assert (audit.mu_lower > claimed) is (audit.p_value <= 0.05)
+        assert set(audit.refuted_by) in (set(), {"mu", "p-value"})
+        both[audit.mu_lower > claimed] += 1
+    assert min(both.values()) >= 3
+
+
+def test_a_claim_of_epsilon_and_its_bound_are_one_test() -> None:
+    both = {True: 0, False: 0}
+    for seed in range(16):
+        claimed = float(np.random.default_rng(seed).uniform(0.3, 2.5))
+        claim = Claim(ApproxDP(epsilon=claimed, delta=1e-6))
+        audit = one_run(*gaussian(1.5, 400, seed), claim=claim, delta=1e-6 if seed % 2 else 1e-5)
+        assert audit.epsilon_lower is not None
+        assert audit.p_value is not None
+        if audit.epsilon_lower > claimed:
+            assert audit.p_value <= 0.05
+        if seed % 2:
+            assert (audit.epsilon_lower > claimed) is (audit.p_value <= 0.05)
+        both[audit.p_value <= 0.05] += 1
+    assert min(both.values()) >= 3
+
+
+def failures(mechanism: Callable[[int], Any], audits: int, **judged: Any) -> int:
+    return sum(one_run(*mechanism(seed), **judged).verdict is Experiment.REFUTED for seed in range(audits))
+
+
+def test_true_claims_are_refuted_no_more_often_than_stated() -> None:
+    """False alarms at most once in a million: the numbers allowed are binomial quantiles."""
+    for error in (0.05, 0.4):
+        judged = {**mu_claim(1.0), "confidence": 1 - error}
+        assert failures(lambda seed: gaussian(1.0, 100, seed), 20, **judged) <= binom.ppf(1 - 1e-6, 20, error)
+
+
+def test_the_best_of_many_counts_chosen_afterwards_would_err_too_often() -> None:
+    """A planted fault on randomized response, where one count errs as often as stated and no more."""
+    best = fixed = 0
+    for seed in range(300):
+        told, coins = _canaries(1.0, 120, seed)
+        right = np.cumsum((told > 0.5) == coins)  # in any order: all guesses are equally sure
+        p_values = [one_run_p_value(120, r, int(right[r - 1]), 1.0, 0.0) for r in range(10, 121, 5)]
+        best += min(p_values) <= 0.05
+        fixed += p_values[-1] <= 0.05
+    allowed = binom.ppf(1 - 1e-6, 300, 0.05)
+    assert fixed <= allowed < best
+
+
+def all_or_nothing(m: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """With probability `share` every coin is published, else noise: (0, share)-DP."""
+    random = np.random.default_rng([32, seed])
+    coins = random.random(m) < 0.5
+    return (coins + 0.0 if random.random() < share else random.random(m)), coins
+
+
+def test_coins_that_act_together_are_allowed_for() -> None:
+    claim = Claim(ApproxDP(epsilon=1e-9, delta=0.04))
+    refuted = failures(lambda seed: all_or_nothing(60, 0.04, seed), 60, claim=claim)
+    assert refuted <= binom.ppf(1 - 1e-6, 60, 0.05)
+    told = Claim(ApproxDP(epsilon=1e-9, delta=1e-6))
+    assert one_run(*all_or_nothing(60, 1.0, 0), claim=told).verdict is Experiment.REFUTED
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_true_claims_are_refuted_no_more_often_than_stated_at_length(mu: float) -> None:
+    allowed = binom.ppf(1 - 1e-6, 2000, 0.05)
+    assert failures(lambda seed: gaussian(mu, 300, seed), 2000, **mu_claim(mu)) <= allowed
+    assert failures(lambda seed: _canaries(mu, 300, seed), 2000, claim=Claim(PureDP(epsilon=mu))) <= allowed
+
+
+def medians(mu: float, audits: int) -> float:
+    found = [one_run(*gaussian(mu, 1000, seed), **mu_claim(mu)).epsilon_if_gaussian for seed in range(audits)]
+    return float(np.median(np.array(found, dtype=float)))
+
+
+@pytest.mark.parametrize(("mu", "least"), [(1.0, 2.2), (2.0, 5.3), (4.0, 8.7)])
+def test_the_bound_on_epsilon_of_a_gaussian_curve_is_as_large_as_published(mu: float, least: float) -> None:
+    assert medians(mu, 7) >= least
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("mu", "least"), [(1.0, 2.4), (2.0, 5.5), (4.0, 10.0)])
+def test_the_same_at_length(mu: float, least: float) -> None:
+    assert medians(mu, 200) >= least
+
+
+def test_several_runs_are_pooled_by_rank() -> None:
+    runs = [gaussian(1.0, 300, seed) for seed in range(4)]
+    scores, coins = [run[0] for run in runs], [run[1] for run in runs]
+    pooled = one_run(scores, coins, **mu_claim(0.3))
+    assert pooled.trials == 1200
+    assert pooled.verdict is Experiment.REFUTED
+    # Each run has a scale of its own, and none hides another.
+    scaled = [score * 10.0**k + 1000 * k for k, score in enumerate(scores)]
+    assert one_run(scaled, coins, **mu_claim(0.3)) == pooled
+    assert one_run([scores[0]], [coins[0]], **mu_claim(0.3)) == one_run(scores[0], coins[0], **mu_claim(0.3))
+
+
+def three_runs(seed: int) -> tuple[Any, ...]:
+    return tuple(zip(*(gaussian(1.0, 40, 9 * seed + k) for k in range(3)), strict=True))
+
+
+def test_true_claims_about_several_runs_are_refuted_no_more_often_than_stated() -> None:
+    judged = {**mu_claim(1.0), "confidence": 0.6}
+    assert failures(three_runs, 20, **judged) <= binom.ppf(1 - 1e-6, 20, 0.4)
+
+
+def test_equal_scores_tell_nothing_however_the_canaries_are_sorted() -> None:
+    """Given sorted by their coins, equal scores must not be guessed by their places."""
+    for coins in (np.arange(400) < 200, np.arange(400) >= 200):
+        audit = one_run(np.zeros(400), coins, **mu_claim(0.01))
+        assert (audit.verdict, audit.mu_lower) == (Experiment.NOT_REFUTED, 0.0)
+    sharp = np.arange(400) % 2 == 0
+    assert one_run(sharp, sharp, **mu_claim(0.5)).verdict is Experiment.REFUTED
+    assert one_run(np.where(sharp, np.inf, -np.inf), sharp, **mu_claim(0.5)).verdict is Experiment.REFUTED
+
+
+def test_without_a_claim_epsilon_is_bounded_and_nothing_is_supposed() -> None:
+    audit = one_run(*gaussian(2.0, 1000, 2))
+    assert (audit.claim, audit.p_value, audit.mu_lower) == (None, None, None)
+    assert 2.5 < (audit.epsilon_lower or 0.0) < 5
+    assert [condition.code for condition in audit.not_checked] == [
+        "independent-canaries",
+        "canaries-times-delta",
+    ]
+    assert one_run(*gaussian(2.0, 1000, 2), delta=0.0).not_checked == audit.not_checked[:1]
+
+
+BAD: list[tuple[Any, Any]] = [
+    (np.zeros(3), np.zeros(4, dtype=bool)),
+    (np.array([0.0, np.nan]), np.array([True, False])),
+    (np.zeros((2, 2)), np.zeros((2, 2), dtype=bool)),
+    (np.zeros(0), np.zeros(0, dtype=bool)),
+    (np.zeros(2), np.array([0, 1])),
+    (np.array(["a", "b"]), np.array([True, False])),
+    (np.array([1j, 2j]), np.array([True, False])),
+    (5.0, True),
+    ([np.zeros(3), np.zeros(3)], [np.zeros(3, dtype=bool)]),
+    ([np.zeros(3), np.zeros(2)], [np.zeros(3, dtype=bool), np.zeros(3, dtype=bool)]),
+    ([np.zeros(3), 5.0], [np.zeros(3, dtype=bool), True]),
+    ([np.zeros(3)], np.zeros(3, dtype=bool)),
+    ([], []),
+    (np.zeros(200), np.ones(200, dtype=bool)),
+    (np.zeros(200), np.zeros(200, dtype=bool)),
+]
+
+
+@pytest.mark.parametrize(("scores", "included"), BAD)
+def test_scores_and_coins_that_do_not_fit_are_refused(scores: Any, included: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        one_run(scores, included)
+    assert caught.value.remedy
 
 
 def test_nonsense_is_refused() -> None:
     with pytest.raises(InvalidParameter):
         one_run_p_value(10, 11, 5, 1.0, 0.0)
     with pytest.raises(InvalidParameter):
-        one_run(np.zeros(4), np.ones(4, dtype=bool), guess_in=3, guess_out=2)
+        one_run(np.zeros(4), np.ones(4, dtype=bool), guesses=5)
     with pytest.raises(DataError):
-        one_run(np.array([0.0, np.nan]), np.ones(2, dtype=bool), guess_in=1, guess_out=0)
+        one_run(np.array([0.0, np.nan]), np.ones(2, dtype=bool), guesses=1)
     with pytest.raises(DataError):
-        one_run(np.zeros(2), np.ones(2), guess_in=1, guess_out=0)
+        one_run(np.zeros(2), np.ones(2), guesses=1)

@@ -7,11 +7,13 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from joblib.externals.loky.process_executor import ProcessPoolExecutor
 from scipy import stats
 
 from dpaudit import L1, L2, Claim, Curator, Gaussian, Laplace, PureDP, run
@@ -169,7 +171,7 @@ def test_a_trial_that_raises_is_named_and_can_be_repeated(workers: int) -> None:
 
     once = Plain(lambda data, generator: generator.normal())
     with pytest.raises(TrialFailed) as caught:
-        run_trials(once, PAIR, 60, seed=8, chunk=5, score=fails_at_one)
+        run_trials(once, PAIR, 60, seed=8, chunk=5, score=fails_at_one, workers=workers)
     error = caught.value
     assert (error.code, error.seed, error.trials) == ("DPA601", 8, 1)
     assert f"seed 8, side {error.side}, trial {error.index}" in str(error)
@@ -240,6 +242,23 @@ def test_ctrl_c_stops_workers_too() -> None:
     scores = run_trials(Plain(slow), PAIR, 100_000, chunk=10, workers=2, progress=interrupt)
     assert 20 <= len(scores) < 100
     assert not scores.complete
+
+
+def test_processes_are_ended_once_all_their_tasks_were_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended earlier, the pool's thread raises KeyError for a task that it was about to send."""
+    sent: list[bool] = []
+    shutdown = ProcessPoolExecutor.shutdown
+
+    def watched(executor: ProcessPoolExecutor, **how: bool) -> None:
+        sent.extend(task.running() for task in tasks)
+        shutdown(executor, **how)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "shutdown", watched)
+    tasks: list[Any] = []
+    with workers_module.processes(2) as pool:
+        tasks += [pool.submit(partial(time.sleep, 600)) for _ in range(pool.at_once)]
+    assert sent == [True] * 4
+    assert all(task.done() for task in tasks)
 
 
 def test_progress_sees_the_scores_so_far_and_may_end_the_run() -> None:

@@ -95,6 +95,17 @@ def test_distributions_that_do_not_overlap_reach_the_limit_and_no_further() -> N
     assert audit.verdict is Experiment.REFUTED
 
 
+def test_an_event_that_never_happens_on_one_side_is_worth_what_its_test_says() -> None:
+    """At an error of 1e-6 a count of 0 means at most 13.8, whatever a normal approximation makes of it."""
+    bounds = []
+    for seed in range(20):
+        drawn = np.random.default_rng(seed).random((2, 120))
+        audit = threshold(Samples(drawn[0] + 2, drawn[1]), delta=1e-5, confidence=1 - 1e-6)
+        bounds.append(audit.epsilon_lower)
+        assert audit.epsilon_lower <= audit.largest_refutable_epsilon
+    assert np.median(bounds) > 1.3
+
+
 def test_equal_constant_scores_refute_nothing() -> None:
     assert threshold(Samples(np.zeros(100), np.zeros(100))).epsilon_lower == 0.0
 

@@ -1,0 +1,155 @@
+"""A search for worse pairs than those given: records at extremes, taken out, doubled, among other records.
+
+A candidate is recorded once and replayed once. One on which a replay has findings is the worst there is; else
+the pair counts as worse on which releases move further, in units of their noise, and of two that are alike
+the one on which they move further of what they declare. The search goes on from the worst candidate, until
+none is worse or its runs are spent. It only chooses which pairs are audited, with noise of their own: what it
+saw is no evidence.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from dpaudit.auditors.comparison.output_comparison import NotComparable
+from dpaudit.auditors.replay import exact_loss, likelihood
+from dpaudit.auditors.replay.recording import Runs, movements
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.curator.noise import LiveNoise, ReplayDiverged
+from dpaudit.processes.changes import Records, changed, named, records_of, words
+from dpaudit.processes.hosted import HostedData
+
+#: Runs of one search, left out.
+SEARCH_RUNS: Final = 120
+_COLUMNS: Final = 8
+
+#: What is done to the data on both sides.
+_Sides: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to: the worst candidate, if it is worse than every given pair, of how many."""
+
+    pair: Pair | None
+    tried: int
+
+    @property
+    def pairs(self) -> Sequence[Pair]:
+        """The pair, if there is one."""
+        return () if self.pair is None else (self.pair,)
+
+    def event_after(self, event: str | None) -> str:
+        """What was tested, and then what was searched, in words."""
+        told = "none worse" if self.pair is None else f"the last pair: {self.pair.description}"
+        return "; ".join([*([] if event is None else [event]), f"{self.tried} pairs searched, {told}"])
+
+
+def records_in(pair: Pair) -> Records | None:
+    """The records of a pair, here or in another process; None where none of them can be changed."""
+    if isinstance(pair.data, HostedData):
+        return None if pair.data.records is None else Records(*pair.data.records)
+    return records_of(pair.data, pair.neighbour)
+
+
+def search(runs: Runs, pairs: Sequence[Pair], *, seed: int, most: int = SEARCH_RUNS) -> Found:
+    """Search from each given pair whose records can be changed, the worst one first."""
+    sequence = np.random.SeedSequence([seed, 0x5EA7C4])
+    left = most // 2
+
+    def score(pair: Pair) -> tuple[float, float]:
+        nonlocal left
+        left -= 1
+        return _score(replace(runs, unit=pair.unit, moved=set()), pair, sequence.spawn(1)[0])
+
+    bases = [(records, pair) for pair in pairs if (records := records_in(pair)) is not None]
+    given = sorted([(score(pair), number) for number, (_, pair) in enumerate(bases)], reverse=True)
+    worst, value, tried = None, max((one for one, _ in given), default=(0.0, 0.0)), 0
+    for own, number in given:
+        known, base = bases[number]
+        here, start, ahead = own, None, True
+        while ahead:
+            ahead, nearest = False, start
+            for sides in _around(start, known, runs.neighbouring):
+                if left <= 0 or value[0] == math.inf:
+                    return Found(worst, tried)
+                pair, tried = _pair(base, sides), tried + 1
+                now = score(pair)
+                if now > here:
+                    here, nearest, ahead = now, sides, True
+                if now > value:
+                    worst, value = pair, now
+            start = nearest
+    return Found(worst, tried)
+
+
+def _score(runs: Runs, pair: Pair, seed: np.random.SeedSequence) -> tuple[float, float]:
+    recorded = runs.record(pair.data, LiveNoise(seed.spawn(1)[0]))
+    other = runs.replay(pair.neighbour, recorded)
+    errors = [side.error for side in (recorded, other) if not isinstance(side.error, ReplayDiverged)]
+    if any(error is not None for error in errors):
+        return -1.0, 0.0  # data that the algorithm refuses may be none that it is made for
+    with suppress(NotComparable):
+        if runs.between_sides(recorded, other) or runs.leaks(recorded, other):
+            return math.inf, 0.0
+    differences = exact_loss.query_differences(recorded.entries, other.entries)
+    square = sum(share for share, _ in likelihood.gaussian_share(recorded.entries, differences))
+    moves = movements(recorded.entries, other.entries)
+    return float(square), sum(move.measured / move.declared for move in moves if move.declared > 0.0)
+
+
+def _pair(base: Pair, sides: _Sides) -> Pair:
+    one, other = (_made(base.data, changes) for changes in sides)
+    described = f"found from {base.description!r}: {words(sides[0])}, and {words(sides[1])}"
+    return Pair(one, other, described, unit=None if base.unit is None else _row(sides))
+
+
+def _row(sides: _Sides) -> int:
+    """The record that differs."""
+    return int((sides[0] or sides[1])[-1].split()[1].split(".")[0])
+
+
+def _made(data: Any, changes: Sequence[str]) -> Any:
+    if not isinstance(data, HostedData):
+        return changed(data, changes)
+    return replace(data, name=named(data.name, changes)) if changes else data
+
+
+def _around(start: _Sides | None, known: Records, relation: Neighbouring) -> Iterator[_Sides]:
+    """Candidates near a place: at first changes of one record, then what the others may be."""
+    if start is None:
+        for row in dict.fromkeys((known.row, known.largest, known.number - 1)):
+            yield from _of_one(row, known, relation)
+        return
+    row = _row(start)
+    for others in ("others-low", "others-high", "others-zero"):
+        if known.number > 1:
+            yield (f"{others} {row}", *start[0]), (f"{others} {row}", *start[1])
+
+
+def _of_one(row: int, known: Records, relation: Neighbouring) -> Iterator[_Sides]:
+    places = [str(row)]
+    if known.columns > 1:
+        places += [f"{row}.{column}" for column in range(min(known.columns, _COLUMNS))]
+    if relation is Neighbouring.REPLACE_ONE:
+        for other in dict.fromkeys((known.largest, known.smallest)):
+            if other != row:
+                yield (), (f"like {row}.{other}",)
+        for place in places:
+            yield (f"high {place}",), (f"low {place}",)
+            yield (), (f"high {place}",)
+            yield (), (f"low {place}",)
+        return
+    removed = relation is Neighbouring.ADD_OR_REMOVE_ONE
+    gone = f"drop {row}" if removed else f"zero {row}"
+    yield (), (gone,)
+    for place in places:
+        yield (f"high {place}",), (f"high {place}", gone)
+        yield (f"low {place}",), (f"low {place}", gone)
+    if removed:
+        yield (), (f"double {row}",)

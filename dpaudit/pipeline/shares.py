@@ -1,0 +1,29 @@
+"""What part of a run's budget some of its releases carry."""
+
+from collections.abc import Sequence
+
+from dpaudit.accountants.accounting import bounds, on_some_scale
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.ledger.releases import Release
+
+
+def budget_share(
+    part: Sequence[Release], whole: Sequence[Release], neighbouring: Neighbouring, group_size: int = 1
+) -> tuple[float, str] | None:
+    """What the part costs by itself over what the whole costs, in [0, 1], and on which scale.
+
+    In rho, which adds up, or in epsilon at a small delta where there is no rho. None: no bound is known.
+    """
+    try:
+        total = on_some_scale(compose(whole, neighbouring, group_size))[0].guarantee
+        alone = bounds(compose(part, neighbouring, group_size), total)
+    except CannotBound:
+        return None
+    if not alone or leading_figure(total) <= 0.0:
+        return None
+    scale = f"epsilon at delta {total.delta:g}" if isinstance(total, ApproxDP) else "rho"
+    return min(1.0, leading_figure(alone[0].guarantee) / leading_figure(total)), scale

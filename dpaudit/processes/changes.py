@@ -1,0 +1,166 @@
+"""Data sets that differ from a given one in single records, by the names of the changes.
+
+A process that holds data makes a changed set where a run asks for its name, so that whoever searches needs
+the names alone. Records lie along the first axis of an array, or are the entries of a list; a tuple of arrays
+of one length holds the parts of each record.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import InvalidParameter
+
+_Parts: TypeAlias = tuple[NDArray[Any], ...]
+
+_MARK: Final = "|"
+
+#: Each change is one of these, of a record by its number, and of one of its columns or like another record.
+WORDS: Final = {
+    "drop": "taken out",
+    "double": "doubled",
+    "high": "at the largest values",
+    "low": "at the least values",
+    "zero": "at zero",
+    "like": "replaced",
+    "others-high": "among others at the largest values",
+    "others-low": "among others at the least values",
+    "others-zero": "among others at zero",
+}
+_CHANGE: Final = re.compile(rf"({'|'.join(WORDS)}) (\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True)
+class Records:
+    """How many records data have and of how many columns; which is the changed, the largest, the smallest."""
+
+    number: int
+    columns: int
+    row: int
+    largest: int
+    smallest: int
+
+
+def records_of(data: Any, neighbour: Any) -> Records | None:
+    """None where the two are no records of finite numbers, or differ in more than one of them."""
+    one, other = (_parts(side) for side in (data, neighbour))
+    if one is None or other is None or len(one) != len(other) or len(one[0]) == 0:
+        return None
+    if any(a.shape[1:] != b.shape[1:] for a, b in zip(one, other, strict=True)):
+        return None
+    flat, flat_other = (np.hstack([_flat(part) for part in parts]).astype(float) for parts in (one, other))
+    if not (np.isfinite(flat).all() and np.isfinite(flat_other).all()):
+        return None
+    both = min(len(flat), len(flat_other))
+    differ = (flat[:both] != flat_other[:both]).any(axis=1)
+    row = int(np.argmax(differ)) if differ.any() else both
+    if len(flat) == len(flat_other):
+        alone = differ.sum() == 1
+    else:  # one side has a record more, at this place
+        long, short = (flat, flat_other) if len(flat) > both else (flat_other, flat)
+        alone = len(long) == both + 1 and np.array_equal(np.delete(long, row, axis=0), short)
+    sizes = np.abs(flat).sum(axis=1)
+    where = min(row, len(flat) - 1), int(np.argmax(sizes)), int(np.argmin(sizes))
+    return Records(len(flat), flat.shape[1], *where) if alone else None
+
+
+def named(name: str, changes: Sequence[str]) -> str:
+    """The name of changed data."""
+    return _MARK.join([name, *changes])
+
+
+class Changeable(dict[str, Any]):
+    """Data by name, and by the names of what changes make of them."""
+
+    def __missing__(self, name: str) -> Any:
+        base, *changes = name.split(_MARK)
+        if not changes or base not in self:
+            raise KeyError(name)
+        return changed(self[base], changes)
+
+
+def changed(data: Any, changes: Sequence[str]) -> Any:
+    """The data after some changes, of the same kind; what is given stays as it is.
+
+    Raises `InvalidParameter` for data of another kind, and for an unknown change.
+    """
+    parts = _parts(data)
+    if parts is None:
+        remedy = "give an array of records, a list of them, or a tuple of arrays"
+        raise InvalidParameter(f"data of type {type(data).__name__}", where="changes", remedy=remedy)
+    for change in changes:
+        parts = _changed(parts, change)
+    if isinstance(data, np.ndarray):
+        return parts[0]
+    if len(parts) > 1:
+        return parts
+    return type(data)(parts[0].tolist() if parts[0].ndim == 1 else list(parts[0]))
+
+
+def words(changes: Sequence[str]) -> str:
+    """Changes in words."""
+    found = []
+    for change in changes:
+        kind, row, at = _read(change)
+        second = "" if at is None else f" by record {at + 1}" if kind == "like" else f", column {at + 1},"
+        place = f"record {row + 1}"
+        found.append(f"{place} {WORDS[kind]}{second}" if kind == "like" else f"{place}{second} {WORDS[kind]}")
+    return " and ".join(found) or "as it is"
+
+
+def _flat(part: NDArray[Any]) -> NDArray[Any]:
+    return part.reshape(len(part), int(np.prod(part.shape[1:])))
+
+
+def _parts(data: Any) -> _Parts | None:
+    """The arrays of numbers that hold the records' parts, of one length."""
+    several = isinstance(data, tuple) and len(data) > 1 and all(isinstance(one, np.ndarray) for one in data)
+    if not several and not isinstance(data, np.ndarray | list | tuple):
+        return None
+    try:
+        parts = tuple(np.array(one) for one in (data if several else (data,)))
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # of different shapes, or whatever they are
+        return None
+    if any(part.ndim == 0 or part.dtype.kind not in "biuf" for part in parts):
+        return None
+    return parts if len({len(part) for part in parts}) == 1 else None
+
+
+def _read(change: str) -> tuple[str, int, int | None]:
+    found = _CHANGE.fullmatch(change)
+    if found is None:
+        remedy = f"give one of {', '.join(WORDS)}"
+        raise InvalidParameter(f"no change {change!r}", where="changes", remedy=remedy)
+    return found[1], int(found[2]), None if found[3] is None else int(found[3])
+
+
+def _changed(parts: _Parts, change: str) -> _Parts:
+    kind, row, at = _read(change)
+    if kind == "drop":
+        return tuple(np.delete(part, row, axis=0) for part in parts)
+    if kind == "double":
+        return tuple(np.concatenate([part, part[row : row + 1]]) for part in parts)
+    made, first = [], 0
+    for part in parts:
+        flat = _flat(part).copy()
+        column = np.arange(first, first + flat.shape[1])
+        first += flat.shape[1]
+        columns = column == at if at is not None and kind != "like" else np.ones(len(column), dtype=np.bool_)
+        rows = np.arange(len(flat)) == row
+        match kind.removeprefix("others-"):
+            case "high":
+                values = flat.max(axis=0)
+            case "low":
+                values = flat.min(axis=0)
+            case "like":
+                values = flat[at or 0]
+            case _:
+                values = np.zeros_like(flat[0])
+        chosen = np.ix_(~rows if kind.startswith("others-") else rows, columns)
+        flat[chosen] = values[columns]
+        made.append(flat.reshape(part.shape))
+    return tuple(made)

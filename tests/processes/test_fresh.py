@@ -1,0 +1,246 @@
+"""Targets in fresh interpreters: the same verdicts as in forks, and what cannot be sent is said."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpaudit
+from dpaudit import Audit, Curator, Experiment, Pair, Proof
+from dpaudit.errors import TargetDied, TargetRaised, UsageError
+from dpaudit.processes.host import Limits
+
+MINE = """
+import functools, os, signal, threading
+
+from dpaudit import L2, ZCDP, Claim, Gaussian
+
+_DATA = []
+
+
+@functools.lru_cache
+def raw_mean(rows):
+    return float(_DATA[-1].mean())
+
+
+@functools.lru_cache
+def public_size(rows):
+    return rows + 1
+
+
+def sums(data, curator):
+    noise = Gaussian(sigma=4.0, sensitivity=L2(2.0))
+    return curator.release_sum(data, bound=1.0, mechanism=noise, label="sums"), public_size(len(data))
+
+
+def memo(data, curator):
+    _DATA.append(data)
+    return sums(data, curator), raw_mean(len(data))
+
+
+def in_an_order_of_its_own(data, curator):
+    return sums(data, curator), list({f"{i}" for i in range(20)})
+
+
+def exits(data, curator):
+    sums(data, curator)
+    os._exit(0)
+
+
+def is_killed(data, curator):
+    sums(data, curator)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs(data, curator):
+    sums(data, curator)
+    threading.Event().wait()
+
+
+def raises(data, curator):
+    raise KeyError("patient 4711")
+
+
+for each in (sums, memo, in_an_order_of_its_own, exits, is_killed, hangs, raises):
+    each.claim = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
+"""
+
+THREADED = MINE + "\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+
+ZEROS = np.zeros((40, 3))
+PAIR = Pair(ZEROS, np.vstack([np.ones((1, 3)), ZEROS[1:]]), "one row", unit=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("targets")
+    (folder / "dpaudit_spawned.py").write_text(MINE)
+    (folder / "dpaudit_threaded.py").write_text(THREADED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def mine(folder: Path) -> ModuleType:
+    return importlib.import_module("dpaudit_spawned")
+
+
+@pytest.fixture(params=["fork", "spawn"])
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("DPAUDIT_PROCESSES", request.param)
+    return str(request.param)
+
+
+def quickly(target: Any, pairs: Any, **options: Any) -> Audit:
+    return dpaudit.replay(target, pairs, claim=options["claim"], replays=2, extreme_outputs=False)
+
+
+@pytest.mark.usefixtures("start")
+def test_a_proof_and_a_refutation_are_the_same(mine: ModuleType) -> None:
+    made = dpaudit.certify(mine.sums, ZEROS, pairs=PAIR, auditor=quickly)
+    assert (made.proof, made.process.kind) == (Proof.PROVED, "twin")
+    assert [audit.verdict for audit in made.audits] == [Experiment.NOT_REFUTED]
+    found = quickly(mine.memo, [PAIR], claim=mine.memo.claim)
+    assert {finding.kind for finding in found.findings} == {"leak"}
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("exits", TargetDied, "exit status 0 before it returned"),
+        pytest.param("is_killed", TargetDied, "killed by SIGKILL", marks=pytest.mark.nightly),
+        pytest.param("hangs", TargetDied, "did not end within 3 s", marks=pytest.mark.nightly),
+        pytest.param("raises", TargetRaised, "KeyError", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_target_that_does_not_return_is_never_certified(
+    mine: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str, error: type[Exception], says: str
+) -> None:
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "spawn")
+    limits = Limits(timeout=3 if name == "hangs" else None)
+    with pytest.raises(error, match=says):
+        dpaudit.certify(getattr(mine, name), ZEROS, pairs=PAIR, auditor=quickly, limits=limits)
+
+
+def test_each_run_is_a_fresh_interpreter_where_the_target_starts_threads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "spawn")
+    threaded = importlib.import_module("dpaudit_threaded")
+    assert dpaudit.certify(threaded.sums, ZEROS, pairs=()).proof is Proof.PROVED
+    with pytest.raises(TargetDied, match="exit status 0 before it returned"):
+        dpaudit.certify(threaded.exits, ZEROS, pairs=())
+
+
+@pytest.mark.nightly
+def test_fresh_interpreters_come_to_the_same_verdicts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets of text are in the same order in all of them: that is no randomness of the algorithm's."""
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "spawn")
+    threaded = importlib.import_module("dpaudit_threaded")
+
+    def once(target: Any) -> Audit:
+        return dpaudit.replay(target, [PAIR], replays=1, extreme_outputs=False)
+
+    assert once(threaded.in_an_order_of_its_own).verdict is Experiment.NOT_REFUTED
+    assert {finding.kind for finding in once(threaded.memo).findings} == {"leak"}
+    with pytest.raises(TargetDied, match="did not end within 5 s"):
+        dpaudit.certify(threaded.hangs, ZEROS, pairs=PAIR, auditor=quickly, limits=Limits(timeout=5))
+
+
+def test_what_cannot_be_sent_is_said(mine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "spawn")
+    lock = threading.Lock()
+
+    def holds_a_lock(data: Any, curator: Curator) -> Any:
+        with lock:
+            return mine.sums(data, curator)
+
+    with pytest.raises(UsageError, match="cannot be sent to a fresh interpreter"):
+        dpaudit.certify(holds_a_lock, ZEROS, claim=mine.sums.claim, pairs=PAIR, auditor=quickly)
+
+    def holds_nothing(data: Any, curator: Curator) -> Any:
+        return mine.sums(data, curator)
+
+    made = dpaudit.certify(holds_nothing, ZEROS, claim=mine.sums.claim, pairs=())
+    assert made.proof is Proof.PROVED
+
+
+def test_what_is_not_there_to_be_imported_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "spawn")
+    path = tmp_path / "dpaudit_nowhere.py"
+    path.write_text(MINE)
+    specification: Any = importlib.util.spec_from_file_location("dpaudit_nowhere", path)
+    nowhere: Any = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, "dpaudit_nowhere", nowhere)
+    specification.loader.exec_module(nowhere)
+    with pytest.raises(UsageError, match=r"cannot be imported by name \(ModuleNotFoundError: 'dpaudit_now"):
+        dpaudit.certify(nowhere.sums, ZEROS, pairs=PAIR, auditor=quickly)
+
+
+def test_a_setting_that_is_none_is_refused(mine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "thread")
+    with pytest.raises(UsageError, match="DPAUDIT_PROCESSES='thread'"):
+        dpaudit.certify(mine.sums, ZEROS, pairs=PAIR, auditor=quickly)
+
+
+GATE = """
+[tool.dpaudit.audit]
+trials = 1
+
+[tool.dpaudit.targets.good]
+target = "dpaudit_spawned.py:sums"
+pair = "pairs.py:pair"
+
+[tool.dpaudit.targets.bad]
+target = "dpaudit_spawned.py:memo"
+pair = "pairs.py:pair"
+"""
+
+PAIRS = """
+import numpy as np
+from dpaudit import Pair
+
+
+def pair():
+    zeros = np.zeros((40, 3))
+    return Pair(zeros, np.vstack([np.ones((1, 3)), zeros[1:]]))
+"""
+
+
+@pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=pytest.mark.nightly)], indirect=True)
+@pytest.mark.usefixtures("start")
+def test_the_commands_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "dpaudit_spawned.py").write_text(MINE)
+    (tmp_path / "pairs.py").write_text(PAIRS)
+    (tmp_path / "pyproject.toml").write_text(GATE)
+
+    def said(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "dpaudit.app.main", *arguments],
+            cwd=tmp_path,
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        return done.returncode, done.stdout
+
+    status, text = said("gate", "--output-format", "json")
+    assert status == 1, text
+    found = {check["name"]: json.dumps(check["findings"]) for check in json.loads(text)["checks"]}
+    assert found["good"] == "[]"
+    assert "leak" in found["bad"]
