@@ -132,6 +132,7 @@ DP_VAPVI = Builtin(
         "D": Parameter("factor of D in line 11", 0.0, constant="lower_order"),
         "kappa": Parameter("least eigenvalue of the feature covariance, in D", 0.1, constant="coverage"),
         "lambda": Parameter("ridge", 1.0, constant="ridge"),
+        "noise_shift": Parameter("factor of E and L, added for the noise", 1.0, constant="noise_shift"),
     },
     built_in=_vapvi_example,
     own=_vapvi_fit,
@@ -212,6 +213,7 @@ _USERS_ANSWER = "its users answer whatever action they are given; a file holds t
 
 
 def _ldp_ucrl_vtr(values: Values) -> Prepared:
+    from dpaudit.algorithms.environments.hard_mixture import experiment_gap, hard_mixture
     from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
     from dpaudit.algorithms.environments.riverswim import figure_river
     from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
@@ -221,6 +223,9 @@ def _ldp_ucrl_vtr(values: Values) -> Prepared:
     n_states = public_size(values["states"], "states")
     if values["features"] == "mixture":
         mixture = random_linear_mixture(n_states, 2, 2 * n_states, 4, seed=_MIXTURE_SEED)
+    elif values["features"] == "hard":
+        horizon = 2 * n_states
+        mixture = hard_mixture(5, horizon, experiment_gap(horizon, values["K"]), seed=_MIXTURE_SEED)
     else:
         mixture = one_hot_mixture(figure_river(values["river"], n_states))
     model = MixtureModel(mixture.features, mixture.rewards, clip_below=values["values"] == "clipped")
@@ -241,9 +246,11 @@ LDP_UCRL_VTR = Builtin(
         "values": words("values, at 0 from below (the paper prints unclipped)", "clipped", "unclipped"),
         "river": words("kernel of RiverSwim", "homogeneous", "inhomogeneous", data="built-in"),
         "features": words(
-            "one-hot on RiverSwim, or a random mixture of 4 kernels", "one-hot", "mixture", data="built-in"
+            "one-hot on RiverSwim, mixture of 4 random kernels, hard instance of the lower bound (d = 5)",
+            *("one-hot", "mixture", "hard"),
+            data="built-in",
         ),
-        "states": size("S, and H = 2S", 3, data="built-in"),
+        "states": size("S, and H = 2S; the hard instance has H + 2 states", 3, data="built-in"),
         "K": size("users", 200, data="built-in"),
         "c": Parameter("bonus constant", 0.05, constant="bonus"),
         "lambda": Parameter("ridge", 1.0, constant="ridge"),

@@ -96,5 +96,5 @@ def opposed(features: Array) -> bool:
     """Whether any two features have a negative inner product, so that two phi_V may point apart."""
     if (features >= 0.0).all():
         return False
-    rows = features.reshape(-1, features.shape[3])
+    rows = np.unique(features.reshape(-1, features.shape[3]), axis=0)
     return bool((rows @ rows.T < 0.0).any())

@@ -89,6 +89,7 @@ class DPVAPVI(Planner):
             "D_factor": self.constants.lower_order,
             "kappa": self.constants.coverage,
             "lambda": self.constants.ridge,
+            "noise_shift": self.constants.noise_shift,
             "features_sha256": public.digest(self.features),
         }
 
@@ -183,7 +184,8 @@ class DPVAPVI(Planner):
         """
         d = self.features.shape[-1]
         tail = math.pow(math.log(5 * self.horizon / self.failure_probability) / d, 2 / 3)
-        return self.constants.noise_shift * math.sqrt(2 * d) * noise.gram_sigma * (2 + tail)
+        shift = self.constants.noise_shift * math.sqrt(2 * d) * noise.gram_sigma * (2 + tail)
+        return min(shift, 1e300)  # with so much on the diagonal every weight is 0; infinity has no inverse
 
     def _offset(self, noise: StepNoise, n: int) -> float:
         """D/K, where L = sqrt(2 d log(10 H d/delta)) sigma likely bounds line 10's noise (Lemma D.2)."""

@@ -29,8 +29,9 @@ class LinearConstants:
     # kappa, the least eigenvalue of the expected feature covariance, as far as publicly known; in D only
     coverage: float = 0.1
     ridge: float = 1.0  # lambda
-    # multiplies L and E, what is added to the Gram matrices' diagonals and to D on account of the noise: 1 as
-    # published; 0 is right without noise
+    # multiplies L and E, what is added to the Gram matrices' diagonals and to D on account of the noise. The
+    # paper leaves c1 and c2 of E open: 1 stands for c1 = c2 = 1, more for a larger c1 or a smaller c2; 0 is
+    # right without noise
     noise_shift: float = 1.0
 
     def __post_init__(self) -> None:

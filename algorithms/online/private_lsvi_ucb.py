@@ -38,7 +38,7 @@ MDP. ICML.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -284,13 +284,22 @@ class PrivateLSVIUCB:
         return views
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """One of a few users, replaced by one who is in another state at every step, both at full rewards.
+        """The first user, replaced by one who is in another state at every step, both at full rewards.
 
-        The first one is followed by others, whom only a release may reach.
+        All others are always where the first policy's features are longest, and so many that a determinant
+        grows by the factor C, or a fixed time comes, if as many may come: targets are released at updates.
         """
-        mdp = self.mdp or uniform_mdp(np.full((self.model.horizon, *self.model.features.shape[:2]), 0.5))
-        users = online_users(mdp, min(4, self.users), seed=0)  # an update may follow the changed one
-        first = self.model.features[:, 0]  # [S, d]
+        model = self.model
+        mdp = self.mdp or uniform_mdp(np.full((model.horizon, *model.features.shape[:2]), 0.5))
+        start = np.tile(2.0 * self.ridge * np.eye(model.dimension), (model.horizon, 1, 1))
+        policy = model.plan(start, self.bonus, lambda *_: np.zeros(model.dimension))  # before any update
+        lengths = np.linalg.norm(model.features[np.arange(len(model.features)), policy], axis=2).max(axis=0)
+        growth = 2.0 * self.ridge * (self.constants.growth - 1.0) / max(float(lengths.max()), 1e-9) ** 2
+        wait = 1.2 * growth if self.fixed_updates is None else self.users / (self.fixed_updates + 1)
+        number = min(self.users, 4 + math.ceil(min(wait, 1e9)))
+        rest = constant_user(mdp, int(lengths.argmax()))
+        users = replace(online_users(mdp, number, seed=0), replaced=dict.fromkeys(range(number), rest))
+        first = model.features[:, 0]  # [S, d]
         apart = np.linalg.norm(first[:, None] - first[None], axis=2)
         one, other = (
             users.replace(0, constant_user(mdp, int(state), reward=1.0))

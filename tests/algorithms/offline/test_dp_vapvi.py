@@ -22,7 +22,7 @@ from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Accounting, Experiment, Proof
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run
-from dpaudit.errors import UsageError
+from dpaudit.errors import InvalidParameter, UsageError
 from tests.sweeps import sweep
 
 H = 20
@@ -209,3 +209,39 @@ def test_the_catalogue_honours_its_parameters() -> None:
         CATALOGUE["dp-vapvi"].example(features="other")
     with pytest.raises(UsageError):
         CATALOGUE["dp-vapvi"].example(unknown=1)
+
+
+@pytest.mark.parametrize("calibration", ["sound", "as-published"])
+def test_shift_and_ridge_move_what_is_planned_and_nothing_of_the_ledger(calibration: str) -> None:
+    def made(**given: float) -> tuple[np.ndarray, dict[str, object], list[object], object]:
+        algorithm, data = CATALOGUE["dp-vapvi"].example(
+            calibration=calibration, rho=25.0, K=400, horizon=2, C=0.0, **given
+        )
+        found = run(algorithm, data, seed=3)
+        proof = account(found.ledger)
+        stated = found.ledger.header.parameters
+        releases = [(release.label, release.mechanism) for release in found.ledger]
+        return found.output.values, stated, releases, (proof.verdict, proof.bounds)
+
+    values, stated, releases, proof = made()
+    assert (stated["noise_shift"], stated["lambda"]) == (1.0, 1.0)
+    for name, number in (("noise_shift", 4.0), ("lambda", 30.0)):
+        other, told, same_releases, same_proof = made(**{name: number})
+        assert told == {**stated, name: number}
+        assert (same_releases, same_proof) == (releases, proof)
+        # With the same noise at the last step, a larger matrix leaves smaller weights and so smaller values.
+        assert (np.abs(other[1]) < np.abs(values[1])).all()
+
+
+@pytest.mark.parametrize("name", ["noise_shift", "lambda"])
+def test_a_shift_or_a_ridge_that_is_no_number_in_range_is_refused(name: str) -> None:
+    zero = [0.0] if name == "lambda" else []
+    for bad in (-1.0, np.nan, np.inf, "2", True, *zero):
+        with pytest.raises(InvalidParameter, match=r"noise_shift|lambda|ridge"):
+            CATALOGUE["dp-vapvi"].example(K=2, horizon=2, **{name: bad})
+
+
+def test_a_shift_beyond_all_numbers_plans_on_nothing() -> None:
+    for shift in (1e200, 1e308):
+        algorithm, data = CATALOGUE["dp-vapvi"].example(K=20, horizon=2, noise_shift=shift)
+        assert not run(algorithm, data, seed=0).output.values.any()

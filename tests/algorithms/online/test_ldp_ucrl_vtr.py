@@ -54,14 +54,6 @@ MIXTURE = random_linear_mixture(3, 2, 5, 4, seed=1)
 GENERAL = MixtureModel(MIXTURE.features, MIXTURE.rewards)
 
 
-def random_walks(model: MixtureModel, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Contexts and targets of one step for arbitrary values in [0, R (H - 1)], not through the algorithm."""
-    rng = np.random.default_rng(seed)
-    values = model.reward_bound * (model.horizon - 1) * rng.integers(0, 2, model.rewards.shape[1])
-    s, a, following = rng.integers(model.rewards.shape[1]), rng.integers(2), rng.integers(3)
-    return np.tensordot(values, model.features[s, a], axes=(0, 0)), values[following]
-
-
 # Noise and sensitivities
 
 

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from dpaudit.algorithms.environments.hard_mixture import hard_mixture
 from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
 from dpaudit.algorithms.environments.linear_mixture import (
     LinearMixtureMDP,
@@ -49,8 +50,9 @@ def best_of_every_policy(mdp: TabularMDP) -> float:
         one_hot_mixture(random_mdp(2, 2, 3, seed=4)),
         random_linear_mixture(3, 2, 3, 4, seed=5),
         random_linear_mdp(3, 2, 3, 4, seed=6),
+        hard_mixture(2, 2, 0.3, seed=0),
     ],
-    ids=["riverswim-2", "riverswim-3", "inhomogeneous", "one-hot", "mixture", "linear"],
+    ids=["riverswim-2", "riverswim-3", "inhomogeneous", "one-hot", "mixture", "linear", "hard"],
 )
 def test_the_optimum_is_the_best_of_every_policy(mdp: TabularMDP) -> None:
     assert mdp.initial @ mdp.optimal_values()[0] == pytest.approx(best_of_every_policy(mdp), rel=1e-12)

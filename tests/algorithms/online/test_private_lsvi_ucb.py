@@ -12,6 +12,7 @@ import pytest
 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
+from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, one_hot_features, random_linear_mdp
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
 from dpaudit.algorithms.online.lsvi import LinearModel, Seen, doubling, fixed_times, lsvi_ucb, views_regret
@@ -275,6 +276,26 @@ def test_without_the_lower_clip_the_premise_fails_and_replay_shows_why(values: A
     assert {f.kind for f in audit.findings} == ({"sensitivity"} if refuted else set())
     if refuted:
         assert max(f.measured / f.declared for f in audit.findings if f.declared and f.measured) > 1e6
+
+
+@pytest.mark.parametrize(
+    ("ridge", "values"),
+    [
+        (0.03, "to-go"),
+        (0.03, "unclipped"),
+        pytest.param(1.0, "unclipped", marks=pytest.mark.nightly),
+    ],
+)
+def test_the_built_in_pair_forces_updates_and_refutes_what_is_not_clipped(ridge: float, values: str) -> None:
+    algorithm, _ = CATALOGUE["private-lsvi-ucb"].example(
+        calibration="as-published", values=values, ridge=ridge
+    )
+    (pair,) = algorithm.worst_pairs()
+    assert run(algorithm, pair.data, seed=0).output.views[-1].updates > 0
+    audit = replay(algorithm, [pair], seed=0, replays=2)
+    assert {finding.label for finding in audit.findings} == (
+        {"y_1", "y_2"} if values == "unclipped" else set()
+    )
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def test_one_more_for_every_reward_separates_it(view: ReleasedView, updates: int
         # The last two parameters are the biases of the values: they move as the mean does.
         return float(output.released[-2:].sum() if view == "raw" else output.released.mean())
 
-    trials = run_trials(algorithm, pair, 200, score=score)
+    trials = run_trials(algorithm, pair, 120, score=score)
     audit = threshold(
         Samples(trials.data, trials.neighbour, trials.seed), claim=algorithm.claim, confidence=1 - ALARM
     )
