@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.guarantees import RDP, AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.clipping import doubles
-from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
+from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Samples, Transcript
 from dpaudit.errors import InvalidParameter, ScheduleBroken
-from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
@@ -72,6 +72,8 @@ class Admission(NeverCopied):
         budget: Filter | None = None,
         transcript: Transcript | None = None,
     ) -> None:
+        if budget is not None:
+            _require_no_looser(budget, ledger.header)
         self.ledger = ledger
         self._noise = noise if noise is not None else LiveNoise()
         self._budget = budget
@@ -84,6 +86,11 @@ class Admission(NeverCopied):
         self._user: int | None = None
         #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
+
+    @property
+    def sampler(self) -> Samples | None:
+        """Internal: what draws samples ahead of their units' values; None where an auditor compares these."""
+        return self._noise if self._transcript is None and isinstance(self._noise, Samples) else None
 
     @contextmanager
     def paused(self, why: str) -> Iterator[None]:
@@ -147,6 +154,7 @@ class Admission(NeverCopied):
                     number=question.number,
                     at=question.at,
                     scale=question.scale,
+                    rows=question.rows,
                     user=question.user,
                 )
             )
@@ -194,6 +202,11 @@ def new_release(
         why = "the accountants see the mechanism that the line names, not a subclass of it"
         remedy = "use the mechanism itself, or release_opaque with a sampler and a justification"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
+    return labelled(like, label)
+
+
+def labelled(like: Release, label: Any) -> Release:
+    """A release under another label; raises as `Release` does."""
     if type(label) is str and label and label.isascii():
         return like.model_copy(update={"label": label})
     return Release(**{**dict(like), "label": label})
@@ -240,3 +253,16 @@ def require_count(query: Array, count: int, label: str) -> None:
         why = "the ledger would account for another number of repetitions than were made"
         remedy = "let the first axis run over the repetitions"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
+
+
+def _require_no_looser(budget: Filter, header: Header) -> None:
+    counted = budget.neighbouring.parts_touched(split_by_values=True)
+    needed = header.neighbouring.parts_touched(split_by_values=True)
+    other = isinstance(budget.budget, RDP) and budget.neighbouring is not header.neighbouring
+    if counted < needed or other:
+        what = f"a filter for {budget.neighbouring} in a run under {header.neighbouring}"
+        why = "it would count one part of a split where a unit can touch two"
+        if other:
+            why = "what a sample costs at a Renyi order depends on the relation, and may be less there"
+        remedy = f"make the filter with neighbouring={str(header.neighbouring)!r}"
+        raise InvalidParameter(what, where="budget", why=why, remedy=remedy)

@@ -19,6 +19,7 @@ from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
+from dpaudit.curator.batches import Batches, Clipping
 from dpaudit.curator.clipping import bounded, doubles, mapped
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
@@ -39,6 +40,7 @@ from dpaudit.mechanisms import (
     InTurns,
     KeySelection,
     MatrixMechanism,
+    OnSample,
     OpaqueMechanism,
     PrivateSelection,
     RandomAllocation,
@@ -58,6 +60,7 @@ from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, s
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
+from dpaudit.tables.asking import complete
 from dpaudit.tables.table import Table, made
 
 __all__ = ["Curator", "Filter", "UserCurator"]
@@ -481,6 +484,42 @@ class Curator(Admission):
             raise InvalidParameter(what, where=f"release {label!r}", why="it draws no turns", remedy=remedy)
         return SampledStream(self, self.line(label, clipped, **stated), clipped, bound, shape)
 
+    def batches(
+        self,
+        mechanism: AnyMechanism,
+        label: str,
+        shape: tuple[int, ...],
+        *,
+        bound: float,
+        **stated: Unpack[Stated],
+    ) -> Batches:
+        """Begin sums over one batch after another, each drawn before its rows are computed.
+
+        As `release_sum` again and again, without the rows of units that are not in the sample: for training
+        on many records. Each sum is a line of the ledger.
+
+        Args:
+            mechanism: as in `release_sum`: noise, or noise on a sample of the units.
+            label: as in `release`.
+            shape: of a row, and of a sum.
+            bound: the norm to which a row is scaled down.
+            **stated: partition and claimed, as in `release`.
+
+        Raises:
+            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
+            InvalidParameter: the bound is not positive, or the mechanism adds no noise to a sum of rows.
+        """
+        clipped, norm = self._bounded(mechanism, bound, acute=False, label=label)
+        if not isinstance(clipped, OnSample | ValueMechanism):
+            what = f"a {clipped.kind} mechanism for sums over batches"
+            remedy = f"{_instead(clipped)}, or give noise on a sum, or a PoissonSampled around it"
+            raise InvalidParameter(what, where=f"release {label!r}", remedy=remedy)
+        exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
+        if getattr(getattr(clipped, "mechanism", clipped), "integer_noise", False):
+            exponent = max(exponent, 0)
+        clipping = Clipping(bound, norm, exponent)
+        return Batches(self, self.line(label, clipped, **stated), clipped, shape, clipping)
+
     def function(
         self,
         mechanism: GaussianProcess,
@@ -561,6 +600,7 @@ class Curator(Admission):
 
         return self._answer(self.line(label, mechanism, **stated), query, drawn, query)
 
+    @complete("curator.table")
     def table(self, frame: Any, *, unit: str, hash_key: str = "") -> Table:
         """A data frame whose sums are released by groups, each unit's part in them bounded.
 

@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Answer, Array
+from dpaudit.mechanisms import Answer, Array, InTurns, SampledSum
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
@@ -48,6 +49,13 @@ class Question:
     user: int | None = None
     where: str | None = None
 
+    @property
+    def rows(self) -> Array | None:
+        """The rows [n, ...] of which a secret sample is summed; None where nothing is sampled."""
+        sampled = isinstance(self.release.mechanism, SampledSum | InTurns) and self.given
+        rows = self.given[0] if sampled else None
+        return rows.to_doubles() if isinstance(rows, OnGrid) else None
+
     def draw(self, randomness: Randomness) -> Array:
         """The answer with noise."""
         return self.answering(*self.given, randomness) if self.given else self.query.copy()
@@ -62,6 +70,14 @@ class NoiseSource(Protocol):
 
     def answer(self, question: Question) -> Array:
         """The output of one question."""
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """A source whose runs nobody looks into, so that a sample may be drawn before its units' values."""
+
+    def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
+        """Who of so many units is in a sample: [count]; secret."""
 
 
 class LiveNoise(NeverCopied):
@@ -90,6 +106,10 @@ class LiveNoise(NeverCopied):
             return None
         words = np.random.SeedSequence(self._seed) if isinstance(self._seed, int | None) else self._seed
         return int(words.generate_state(1, np.uint64)[0])
+
+    def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
+        """Who of so many units is in a sample, before their values are known: [count]; secret."""
+        return mechanism.chosen(count, self._randomness)
 
     def answer(self, question: Question) -> Array:
         """The answer with noise of the release's mechanism.

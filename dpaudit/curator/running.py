@@ -11,7 +11,6 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator, Filter
 from dpaudit.curator.noise import LiveNoise, NoiseSource, Transcript
-from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.files import LedgerSink
 from dpaudit.ledger.ledger import Header, Ledger, Noise
 from dpaudit.tables.sources import at_hand
@@ -101,7 +100,6 @@ def run(
         parameters=dict(stated),
         noise=source.description,
     )
-    _require_no_looser(budget, header)
     ledger = Ledger(header)
     if path is not None:  # a header that no file can hold was refused before a file is made
         ledger = Ledger(header, LedgerSink(path))
@@ -134,18 +132,6 @@ def about_run(algorithm: object, claim: Claim | None) -> Claim | None:
 def _identifier(noise: Noise) -> str | None:
     """A random identifier; None for a seeded run, which can be repeated to the byte."""
     return uuid.uuid4().hex if noise.source == "live" and not noise.seeded else None
-
-
-def _require_no_looser(budget: Filter | None, header: Header) -> None:
-    if budget is None:
-        return
-    counted = budget.neighbouring.parts_touched(split_by_values=True)
-    needed = header.neighbouring.parts_touched(split_by_values=True)
-    if counted < needed:
-        what = f"a filter for {budget.neighbouring} in a run under {header.neighbouring}"
-        why = "it would count one part of a split where a unit can touch two"
-        remedy = f"make the filter with neighbouring={str(header.neighbouring)!r}"
-        raise InvalidParameter(what, where="budget", why=why, remedy=remedy)
 
 
 def name_of(algorithm: object) -> str:

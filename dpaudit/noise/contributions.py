@@ -2,12 +2,14 @@
 
 import math
 from fractions import Fraction
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.noise.grid import Array, OnGrid
+from dpaudit.noise.sums import total
 
 
 def holding_whole(bound: float) -> float:
@@ -167,3 +169,59 @@ def _squared_multiplicities(cells: NDArray[np.integer]) -> NDArray[np.int64]:
         run = np.where(ordered[:, column] == ordered[:, column - 1], run + 1, 0)
         total += 2 * run
     return total
+
+
+#: Entries of rows that are clipped and added up together: they fit into a processor's own memory.
+_TOGETHER: Final = 2**20
+#: Fewer rows than this int64 can add up.
+MOST_ROWS: Final = 2**22
+#: Rows of integers below 2^40 whose sums doubles hold without rounding.
+_ADDED: Final = 2**12
+#: Sums of squares between which none of the larger squares overflowed or vanished.
+_TINY: Final = 1e-200
+_HUGE: Final = 1e200
+
+
+def clipped_sum(contributions: NDArray[Any], bound: float, norm: str, exponent: int) -> OnGrid:
+    """The exact sum of rows that are clipped as `clip_rows` clips them, a few at a time.
+
+    A row that is far above the bound is scaled to just below it, by more than all rounding on the way. Of d
+    entries the computed sum of squares is within (d + 2) 2^-53 of the true one, relative, and the root, the
+    quotient and the products are each rounded once; truncation shortens. So no row's norm exceeds the
+    bound, and its integers need not be compared once more. A row that is near it, or extreme, goes
+    through `clip_rows`.
+
+    Args:
+        contributions: [n, ...], one row per unit, in single or double precision.
+        bound: as of `clip_rows`.
+        norm: as of `clip_rows`.
+        exponent: as of `clip_rows`.
+
+    Returns:
+        [...], on the grid.
+    """
+    count, shape = len(contributions), contributions.shape[1:]
+    size = math.prod(shape)
+    rows = contributions.reshape(count, size)
+    slack = (size + 16) * 2.0**-51
+    shortest, longest = bound * (1.0 - slack), bound * (1.0 + slack)
+    whole = np.zeros(size, dtype=np.int64 if count < MOST_ROWS else object)
+    together = min(max(1, _TOGETHER // max(size, 1)), _ADDED)
+    memory = np.empty((min(together, count), size))
+    for first in range(0, count, together):
+        block = memory[: min(together, count - first)]
+        np.copyto(block, rows[first : first + together])
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.einsum("ij,ij->i", block, block)
+        length = np.sqrt(squares)
+        fast = (norm != "l1") & (squares > _TINY) & (squares < _HUGE)
+        fast &= (length < shortest) | (length > longest)
+        if not fast.all():
+            whole += total(clip_rows(block[~fast], bound, norm, exponent)).integers
+            block, length = block[fast], length[fast]
+        scale = np.where(length > shortest, shortest / length, 1.0) * 2.0**-exponent
+        np.multiply(block, scale[:, None], out=block)
+        np.trunc(block, out=block)
+        # No sum is rounded: see `_ADDED`.
+        whole += block.sum(axis=0).astype(np.int64)
+    return OnGrid(whole.reshape(shape), exponent)

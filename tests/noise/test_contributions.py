@@ -16,6 +16,7 @@ from dpaudit.noise.contributions import (
     _squared_multiplicities,
     _too_long,
     clip_rows,
+    clipped_sum,
     count_cells,
     holding_whole,
     square_above,
@@ -171,3 +172,36 @@ def test_a_row_is_shortened_to_whole_steps_without_rounding_up() -> None:
     found = _shortened([10**12, -(10**12) // 3, 7], limit, "l2")
     assert limit * (1 - Fraction(1, 10**11)) < sum(m * m for m in found) <= limit
     assert found[0] > 0 > found[1]
+
+
+def rows_of_all_sizes() -> Any:
+    """Far below the bound, at it to the last digit, just above it, far above it, extreme, and none."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(40, 12))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    sizes = [1e-3, 1.0, 1.0 + 2.0**-52, 1.0 + 2.0**-44, 1.0 - 2.0**-44, 3.0, 1e90, 1e-180, 1e300, 0.0]
+    rows *= np.repeat(sizes, 4)[:, None]
+    rows[0, 3], rows[5, 2] = np.nan, np.inf
+    return rows
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+@pytest.mark.parametrize("bound", [1.0, 0.3])
+def test_a_sum_is_that_of_rows_none_of_which_exceeds_the_bound(norm: str, bound: float) -> None:
+    """Norms in rational numbers; a row is what it is among others, and what `clip_rows` makes of it."""
+    rows, exponent = rows_of_all_sizes(), -36
+    alone = [clipped_sum(row[None], bound, norm, exponent).integers for row in rows]
+    most = Fraction(bound) if norm == "l1" else Fraction(bound) ** 2
+    for integers in alone:
+        assert size([Fraction(int(m)) * Fraction(2) ** exponent for m in integers], norm) <= most
+    assert clipped_sum(rows, bound, norm, exponent).integers.tolist() == np.sum(alone, axis=0).tolist()
+    like = clip_rows(rows, bound, norm, exponent).integers
+    assert np.abs(np.array(alone) - like).max() <= 1 + 2.0**-exponent * bound * 29 * 2.0**-51
+
+
+def test_a_sum_of_rows_in_single_precision_is_that_of_their_doubles() -> None:
+    rows = np.random.default_rng(8).normal(size=(300, 700)).astype(np.float32)
+    both = [clipped_sum(each, 5.0, "l2", -30) for each in (rows, rows.astype(np.float64))]
+    assert both[0].integers.tolist() == both[1].integers.tolist()
+    assert clipped_sum(rows[:0], 5.0, "l2", -30).integers.tolist() == [0] * 700
+    assert clipped_sum(rows.reshape(300, 70, 10), 5.0, "l2", -30).shape == (70, 10)

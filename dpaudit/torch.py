@@ -1,0 +1,127 @@
+"""Training a PyTorch module by clipped gradients with noise, in place of `loss.backward()`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpaudit.claims.arguments import require_kind
+from dpaudit.curator.curator import Curator
+from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.gradients import (
+    all_double,
+    gradients,
+    group_size,
+    missing,
+    on_rows,
+    public_randomness,
+    set_gradients,
+)
+
+__all__ = ["PrivateGradient", "public_randomness"]
+
+# What `torch.func` loads at its first use, for a second: every run that is forked would load it again.
+with contextlib.suppress(ImportError):
+    importlib.import_module("torch._dynamo")
+
+
+class PrivateGradient:
+    """The noisy mean gradient of a Poisson sample, in place of a loss's.
+
+    Each record's own gradient is clipped, and they are summed and noised by a curator. Any optimizer of torch
+    takes it from there: what it computes from noisy gradients costs nothing more.
+
+    Dropout draws one mask for all records of a step, from the curator's public randomness: a mask for each
+    would be another one, and so would the gradient, once a record before it is added or removed.
+
+    Args:
+        module: what is trained. Its outputs for one record must not depend on other records, as those of a
+            batch normalisation in training do.
+        loss: from outputs [1, ...] and targets [1, ...] of one record to its loss.
+        curator: of the run. Every step is a line of its ledger, and its budget, if it holds one, is charged
+            before the step: one that does not fit raises `BudgetExceeded`, and the gradients stay.
+        rate: the probability with which each record is in a batch.
+        bound: the norm to which a record's gradient, of all parameters together, is clipped.
+        noise_multiplier: the noise's standard deviation over `bound`.
+        records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
+            is that of the data, which is public unless a record may be added or removed.
+        together: how many gradients are held in memory at once.
+        label: of the steps, in the ledger.
+
+    Raises:
+        MissingExtra: torch is not installed.
+        InvalidParameter: a number out of its range, nothing to train, or parameters in less than single
+            precision.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        loss: Callable[[Any, Any], Any],
+        curator: Curator,
+        *,
+        rate: float,
+        bound: float,
+        noise_multiplier: float,
+        records: int | None = None,
+        together: int = 64,
+        label: str = "gradient",
+    ) -> None:
+        try:
+            import torch
+        except ImportError as error:
+            raise missing("torch", "torch", error) from None
+        where = "PrivateGradient"
+        require_kind(module, torch.nn.Module, f"{where}(module=)")
+        require_kind(together, int, f"{where}(together=)")
+        self._trained = {name: each for name, each in module.named_parameters() if each.requires_grad}
+        if not self._trained or together < 1:
+            what = f"together = {together}" if self._trained else "a module without parameters to train"
+            raise InvalidParameter(what, where=where, remedy="give at least one")
+        size = sum(each.numel() for each in self._trained.values())
+        stated: Any = {"rate": rate, "bound": bound, "noise_multiplier": noise_multiplier}
+        stated["double"] = all_double(each.dtype for each in self._trained.values())
+        self._batches = gradients(curator, size, **stated, label=label)
+        self._curator, self._rate, self._records, self._together = curator, rate, records, together
+
+        def of_one(trained: Any, inputs: Any, targets: Any) -> Any:
+            outputs = torch.func.functional_call(module, trained, (inputs[None],))
+            return loss(outputs, targets[None])
+
+        one = torch.func.grad(of_one)
+        self._of_many = torch.func.vmap(one, in_dims=(None, 0, 0), randomness="same")
+
+    def backward(self, inputs: Any, targets: Any) -> None:
+        """Set the gradients of the module's parameters, on their own device, from one sample of the records.
+
+        Args:
+            inputs: tensor [n, ...] of all records; those that are drawn are moved to the parameters' device.
+            targets: tensor [n, ...].
+
+        Raises:
+            DataError: not as many targets as inputs.
+            BudgetExceeded: the budget does not suffice; no gradient was changed.
+        """
+        import torch
+
+        if len(inputs) != len(targets):
+            what, remedy = f"{len(inputs)} inputs and {len(targets)} targets", "give one of each a record"
+            raise DataError(what, where="PrivateGradient.backward", remedy=remedy)
+        expected = group_size(self._curator, self._rate, self._records, len(inputs))
+        trained = {name: each.detach() for name, each in self._trained.items()}
+        device = next(iter(trained.values())).device
+        drawn = self._batches.draw(len(inputs))
+        seed = int(self._curator.public("masks").integers(2**63))
+        for first in range(0, len(drawn), self._together):
+            places = drawn[first : first + self._together]
+            # The same masks again, and torch's own state as before: it must not tell how many were drawn.
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                torch.manual_seed(seed)
+                found = self._of_many(trained, inputs[places].to(device), targets[places].to(device))
+            self._batches.add(on_rows(found.values()))
+        noisy = self._batches.noisy() / expected
+        set_gradients(list(self._trained.values()), np.asarray(noisy))
