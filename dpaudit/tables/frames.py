@@ -77,7 +77,7 @@ class Frame:
         """The name; raises `InvalidParameter` where there is no such column."""
         if isinstance(column, str) and column in self.columns:
             return column
-        remedy = "give a table with this column; it has none"
+        remedy = "the table has no columns: give it those that it has with rows, and no rows"
         if self.columns:
             remedy = f"{did_you_mean(str(column), self.columns)}its columns are {', '.join(self.columns)}"
         raise InvalidParameter(f"the table has no column {column!r}", where=what, remedy=remedy)
@@ -91,7 +91,10 @@ class Frame:
         wanted = ", ".join(words[kind] for kind in kinds)
         remedy = f"convert it to one of these: {wanted}"
         if found == "number" and "number" not in kinds:
-            remedy += "; pandas makes doubles of whole numbers with missing values unless they are Int64"
+            remedy += (
+                "; pandas makes doubles of columns without rows, and of whole numbers with missing values"
+            )
+            remedy += ", unless they are Int64"
         found_words = f"column {column!r} of type {self.columns[column]}"
         why = "engines compare and convert other types differently"
         raise InvalidParameter(found_words, where=what, why=why, remedy=remedy)

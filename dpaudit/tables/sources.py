@@ -13,12 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError
 from dpaudit.tables.frames import opened
 
 #: How many units a table has on which replays run: one with the most rows, and others with many.
 _UNITS: Final = 30
+#: Which extra installs an engine.
+_EXTRAS: Final = {
+    "pyarrow": "parquet",
+    **dict.fromkeys(("dask", "distributed"), "dask"),
+    **dict.fromkeys(("polars", "duckdb", "ibis"), "engines"),
+    "pyspark": "spark",
+}
 _NEW_UNIT, _NEW_KEY = "dpaudit: a new unit", "dpaudit: a new key"
 
 #: What a unit's rows may become.
@@ -80,8 +89,9 @@ def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> It
     changes: tuple[Change, ...] = ("everyone", "high", "low", "strange")
     about = "the unit with the most rows"
     if relation is Neighbouring.REPLACE_ONE:
-        pairs: list[tuple[Change, Change]] = [("own", each) for each in changes]
-        pairs += [("everyone", "new name"), ("high", "low")]
+        pairs: list[tuple[Change, Change]] = [("own", each) for each in changes[:-1]]
+        # Rows in all groups against rows in none: with texts that no other row has, or without values.
+        pairs += [("everyone", "strange"), ("everyone", "new name"), ("high", "low")]
     else:
         pairs = [(each, "nothing") for each in changes]
     for one, other in pairs:
@@ -121,7 +131,13 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
                 values = {unit: known.fresh}
             case "strange":
                 texts = {name: _NEW_KEY for name in others if schema[name] == nw.String}
-                new = [_with(own, schema, texts), _with(own, schema, dict.fromkeys(others))]
+                never = column != column  # noqa: PLR0124  (typed as missing values of each column)
+                missing = [
+                    nw.when(never).then(nw.col(name)).alias(name)
+                    for name in others
+                    if _may_be_missing(frame, name)
+                ]
+                new = [_with(own, schema, texts), own.with_columns(*missing) if missing else own]
             case "high" | "low":
                 sign = 1 if change == "high" else -1
                 numbers = {name: _extreme(schema[name], sign) for name in others}
@@ -150,6 +166,14 @@ def _with(frame: Any, schema: Mapping[str, Any], values: Mapping[str, Any]) -> A
 
     columns = [nw.lit(one).cast(schema[name]).alias(name) for name, one in values.items()]
     return frame.with_columns(*columns) if columns else frame  # lazy frames refuse none
+
+
+def _may_be_missing(frame: Any, name: str) -> bool:
+    """Whether a column can hold a missing value; numpy's whole numbers and booleans in pandas cannot."""
+    if not (frame.implementation.is_pandas_like() or frame.implementation.is_dask()):
+        return True
+    dtype = frame.to_native().dtypes[name]
+    return not (isinstance(dtype, np.dtype) and dtype.kind in "iub")
 
 
 def _extreme(dtype: Any, sign: int) -> Any:
@@ -224,7 +248,8 @@ def _elsewhere(make: Callable[[], Any]) -> Any:
                 try:
                     json.dump({"found": make()}, file)
                 except Exception as error:  # noqa: BLE001  (it is raised in the other process)
-                    json.dump({"error": f"{type(error).__name__}: {error}"}, file)
+                    missing = error.name if isinstance(error, ImportError) else None
+                    json.dump({"error": f"{type(error).__name__}: {error}", "missing": missing}, file)
             status = 0
         finally:
             os._exit(status)
@@ -234,7 +259,9 @@ def _elsewhere(make: Callable[[], Any]) -> Any:
     os.waitpid(pid, 0)
     answer = json.loads(text) if text else {"error": "its process ended"}
     if "error" in answer:
-        raise DataError(f"cannot be opened: {answer['error']}", where="--data", remedy="correct the function")
+        extra = _EXTRAS.get((answer.get("missing") or "").partition(".")[0])
+        remedy = f"pip install 'dpaudit[{extra}]'" if extra else "correct the function"
+        raise DataError(f"cannot be opened: {answer['error']}", where="--data", remedy=remedy)
     return answer["found"]
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,19 +20,22 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import ClaimMismatch, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import AnyMechanism, Array, Exponential, KeySelection
+from dpaudit.mechanisms import AnyMechanism, Array, Exponential, Gaussian, KeySelection, Laplace
 from dpaudit.mechanisms.selecting.keys import Keys
 from dpaudit.noise.grid import OnGrid
+from dpaudit.tables.asking import complete, no_such
 from dpaudit.tables.frames import Frame, opened, require_known_units
 from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
 from dpaudit.tables.plan import Bins, Key, Measure, Plan, Sums, square, value
+from dpaudit.tables.quantiles import Quantiles
+from dpaudit.tables.synthetic import Marginal, distance, open_pairs, require_columns
 
 #: A number for each group, or the only number where there are no groups.
 Answer: TypeAlias = Any
 
 #: Rows of one cell whose sums stay below 2^62.
 _MOST_ROWS: Final = 2**32
-#: How many edges a histogram may have, and candidates a quantile.
+#: How many edges a histogram may have.
 _MOST_EDGES: Final = 1000
 
 
@@ -88,6 +91,12 @@ class Table:
     groups: tuple[Key, ...] = ((),)
     hash_key: str = ""
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what may have been meant by a method that there is not; raises `AttributeError`."""
+        known = [own for own in vars(Table) if callable(vars(Table)[own]) and not own.startswith("_")]
+        raise AttributeError(no_such(name, known), name=name, obj=self)
+
+    @complete("bound")
     def bound(self, *, rows_per_unit: int | None = None, groups_per_unit: int | None = None) -> Table:
         """Keep at most so many rows of each unit, in at most so many groups.
 
@@ -110,6 +119,7 @@ class Table:
         rows, groups = (None if each is None else int(each) for each in (rows_per_unit, groups_per_unit))
         return replace(self, rows_per_unit=rows, groups_per_unit=groups)
 
+    @complete("group_by")
     def group_by(self, by: str | Sequence[str], *, keys: Any) -> Table:
         """Answer each group by itself.
 
@@ -128,6 +138,7 @@ class Table:
             self._require_keys(name, [group[i] for group in groups])
         return replace(self, keys=names, groups=groups)
 
+    @complete("select_keys")
     def select_keys(
         self,
         by: str | Sequence[str],
@@ -162,11 +173,12 @@ class Table:
         # Where a unit is replaced, it leaves so many groups and enters as many others.
         changes = int(self._relation.sum_sensitivity(min(bounds), "l1"))
         mechanism = KeySelection(method=method, epsilon=cost.epsilon, delta=cost.delta, changes=changes)
-        sums = self._sums((Measure("units"),), of_all=names)
+        sums = self._sums((Measure("units"),), by=names)
         units = [each[0] for each in sums.values()]
         found = self.curator.release_keys(list(sums), units, mechanism, label=label)
         return [key[0] for key in found] if len(names) == 1 else found
 
+    @complete("count")
     def count(self, *, cost: AnyGuarantee, label: str | None = None) -> Answer:
         """How many rows, of each group.
 
@@ -179,10 +191,12 @@ class Table:
         """
         return self._released(Measure("rows"), label or self._words("count"), cost)
 
+    @complete("count_distinct_units")
     def count_distinct_units(self, *, cost: AnyGuarantee, label: str | None = None) -> Answer:
         """How many units, of each group; arguments as in `count`."""
         return self._released(Measure("units"), label or self._words("units"), cost)
 
+    @complete("sum")
     def sum(
         self, column: str, *, lower: float, upper: float, cost: AnyGuarantee, label: str | None = None
     ) -> Answer:
@@ -198,6 +212,7 @@ class Table:
         lower, upper = self._range(column, lower, upper, "sum")
         return self._released(value(column, lower, upper), label, cost)
 
+    @complete("mean")
     def mean(
         self, column: str, *, lower: float, upper: float, cost: AnyGuarantee, label: str | None = None
     ) -> Answer:
@@ -208,6 +223,7 @@ class Table:
         """
         return self._moments(column, lower, upper, cost, label or self._words(f"mean of {column}"), 1)
 
+    @complete("variance")
     def variance(
         self, column: str, *, lower: float, upper: float, cost: AnyGuarantee, label: str | None = None
     ) -> Answer:
@@ -217,6 +233,7 @@ class Table:
         """
         return self._moments(column, lower, upper, cost, label or self._words(f"variance of {column}"), 2)
 
+    @complete("histogram")
     def histogram(
         self, column: str, *, edges: Sequence[float], cost: AnyGuarantee, label: str | None = None
     ) -> Answer:
@@ -237,10 +254,11 @@ class Table:
         rows = noisy.reshape(len(self.groups), len(inner) + 1)
         return self._answer([[float(each) for each in row] for row in rows])
 
+    @complete("quantile")
     def quantile(
         self,
         column: str,
-        q: float,
+        q: float | Sequence[float],
         *,
         lower: float,
         upper: float,
@@ -248,67 +266,60 @@ class Table:
         candidates: int = 100,
         label: str | None = None,
     ) -> Answer:
-        """A quantile of a column's values, of each group, by the exponential mechanism.
+        """A quantile of a column's values, or several, of each group, by the exponential mechanism.
 
-        It chooses among evenly spaced numbers between the bounds, the better the fewer values lie on the
-        wrong side (Smith 2011). Each group is a choice of its own, and together they cost `cost`. Where a
-        unit is in one group, each costs all of it, since a unit meets one choice, or half where its rows may
-        be replaced by another group's; else each costs an equal part.
+        It chooses among evenly spaced numbers between the bounds. Several quantiles are one choice, which
+        costs what one of them would: the better, the nearer the numbers of values between them are to what
+        they should be (Gillenwater, Joseph and Kulesza 2021). Each group is a choice of its own, and together
+        they cost `cost`. Where a unit is in one group, each costs all of it, since a unit meets one choice,
+        or half where its rows may be replaced by another group's; else each costs an equal part.
 
         Args:
             column: of numbers.
-            q: above 0 and below 1.
+            q: above 0 and below 1; or several, increasing.
             lower: the least candidate.
             upper: the largest.
             cost: PureDP or ZCDP.
-            candidates: how many there are, from 2 to 1000.
+            candidates: how many there are, from 2 to 1000; for several quantiles fewer, so that there are at
+                most 2^20 choices: 183 for three, 15 for nine.
             label: as in `count`; each group's own is added.
+
+        Returns:
+            A number, or for several quantiles a list of numbers, of each group.
 
         Raises:
             InvalidParameter: as `sum`, and for `q` and `candidates` out of range.
         """
         lower, upper = self._range(column, lower, upper, "quantile")
-        require_kind(q, numbers.Real, "quantile(q=)")
-        require_kind(candidates, numbers.Integral, "quantile(candidates=)")
-        if not 0.0 < q < 1.0:
-            raise InvalidParameter(f"q = {q!r}", where="quantile(q=)", remedy="give a number between 0 and 1")
-        if not 2 <= candidates <= _MOST_EDGES:
-            what, remedy = f"{candidates!r} candidates", f"give 2 to {_MOST_EDGES}"
-            raise InvalidParameter(what, where="quantile(candidates=)", remedy=remedy)
-        label = label or self._words(f"{q:g} quantile of {column}")
-        share_of = Fraction(str(float(q))).limit_denominator(10_000)
-        a, b = share_of.numerator, share_of.denominator
-        if not 0 < a < b:
-            what, remedy = f"q = {q!r}", "give a number with four decimals"
-            raise InvalidParameter(what, where="quantile(q=)", remedy=remedy)
-        points = [float(each) for each in np.linspace(lower, upper, candidates)]
+        given = list(q) if isinstance(q, Iterable) else [q]
+        asked = Quantiles.of(given, candidates)
+        words = f"{', '.join(f'{each:g}' for each in given)} quantile{'s' if len(given) > 1 else ''}"
+        label = label or self._words(f"{words} of {column}")
         if self.rows_per_unit is None:
             self._reach(Measure("rows")).sensitivity(self._relation, "l1", f"release {label!r}")
-        # A row weighs b - a where it lies below a candidate and a where it lies above it.
-        each_row = b if self._relation is Neighbouring.REPLACE_ONE else max(a, b - a)
-        moved = float((self.rows_per_unit or 0) * each_row)
+        moved = asked.score_sensitivity(self.rows_per_unit or 0, self._relation)
         apart = len(self.groups) > 1 and self._groups_of_a_unit() == 1
         met = self._relation.parts_touched(split_by_values=True) if apart else len(self.groups)
         cost = cost if met == 1 else share(cost, met, f"release {label!r}")
         mechanism = Exponential(epsilon=choice_epsilon(cost, f"release {label!r}"))
+        points = [float(each) for each in np.linspace(lower, upper, candidates)]
         # Bins end right above each candidate and right below the next one, so that none is counted in both.
-        edges = tuple(sorted({edge for point in points for edge in (point, math.nextafter(point, math.inf))}))
+        above = [math.nextafter(point, math.inf) for point in points]
+        edges = tuple(sorted({*points, *above}))
+        place = {edge: i for i, edge in enumerate(edges)}
         sums = self._sums((Measure("rows"),), Bins(column, edges))
-        choices = []
+        choices = asked.choices()
+        scores = []
         for group in self.groups:
-            counts = [_of(sums, (*group, i))[0] for i in range(len(edges) + 1)]
-            below, total = np.cumsum(counts), sum(counts)
-            scores = []
-            for point in points:
-                less = int(below[edges.index(point)])
-                more = total - int(below[edges.index(math.nextafter(point, math.inf))])
-                scores.append(-float(abs((b - a) * less - a * more)))
-            choices.append((_name(group), np.array(scores)))
+            reached = np.cumsum([_of(sums, (*group, i))[0] for i in range(len(edges) + 1)])
+            below, up_to = (reached[[place[edge] for edge in each]] for each in (points, above))
+            below[0], up_to[-1] = 0, reached[-1]  # values beyond the bounds are moved to them
+            scores.append(asked.scores(choices, below, up_to, int(reached[-1])))
         found = []
         with self.curator.lock:
             # A split of its own: of other rows, or among other groups, a unit may be in another part.
             split = f"{label}, from release {self.curator.ledger.number + 1}"
-            for name, of in choices:
+            for name, of in zip(map(_name, self.groups), scores, strict=True):
                 part = Partition(part=name, split=split, by="values") if apart else None
                 chosen = self.curator.select(
                     of,
@@ -317,10 +328,67 @@ class Table:
                     score_sensitivity=moved,
                     partition=part,
                 )
-                found.append(points[chosen])
+                numbers_of = [points[i] for i in choices[chosen]]
+                found.append(numbers_of if isinstance(q, Iterable) else numbers_of[0])
         return self._answer(found)
 
+    @complete("marginals")
+    def marginals(
+        self, columns: Mapping[str, Sequence[Any]], *, cost: AnyGuarantee, label: str = "marginals"
+    ) -> list[Marginal]:
+        """Noisy counts of each column's values, and of the pairs of columns that depend most on each other.
+
+        They are what `synthetic_rows` makes rows of (MST, McKenna, Miklau and Sheldon 2021): a third of the
+        cost is for columns alone, a third for choosing a tree of pairs by the exponential mechanism, and a
+        third for the counts of these pairs.
+
+        Args:
+            columns: the public values of two columns or more, of text, whole numbers, or yes and no. A row
+                with another value in a column is in none of that column's counts.
+            cost: of all together: ZCDP or PureDP.
+            label: begins the labels in the ledger.
+
+        Raises:
+            InvalidParameter: as `group_by` and `count`, and for a table with groups.
+        """
+        names, where = require_columns(columns, groups=bool(self.keys)), f"release {label!r}"
+        third = share(cost, 3, where)
+        each_pair = share(third, len(names) - 1, where)
+        choice = Exponential(epsilon=choice_epsilon(each_pair, where))
+        pairs = {
+            (a, b): self.group_by([a, b], keys={a: columns[a], b: columns[b]})
+            for a, b in itertools.combinations(names, 2)
+        }
+        moved = self._reach(Measure("rows"), one_cell=False).sensitivity(self._relation, "l1", where)
+        found: dict[tuple[str, ...], Marginal] = {}
+        for name in names:
+            grouped = self.group_by(name, keys=columns[name])
+            found[name,] = self._marginal(grouped, share(third, len(names), where), label)
+        scores = {}
+        for (a, b), grouped in pairs.items():
+            sums = self._sums((Measure("rows"),), by=(a, b), groups=grouped.groups)
+            exact = [_of(sums, group)[0] for group in grouped.groups]
+            scores[a, b] = distance(exact, found[a,], found[b,])
+        chosen: list[tuple[str, str]] = []
+        while left := open_pairs(chosen, names):
+            of = np.array([scores[pair] for pair in left], dtype=np.float64)
+            place = self.curator.select(of, choice, label=f"{label}: a pair", score_sensitivity=moved)
+            chosen.append(left[place])
+            found[left[place]] = self._marginal(pairs[left[place]], each_pair, label)
+        return list(found.values())
+
     # What follows is used by the methods above.
+
+    def _marginal(self, grouped: Table, cost: AnyGuarantee, label: str) -> Marginal:
+        label = f"{label}: {', '.join(grouped.keys)}"
+        noise = self._noise(Measure("rows"), label, cost, one_cell=len(grouped.groups) == 1)
+        counts = grouped.count(cost=cost, label=label)
+        return {
+            "columns": list(grouped.keys),
+            "values": [list(dict.fromkeys(each)) for each in zip(*grouped.groups, strict=True)],
+            "counts": list(counts.values()),
+            "deviation": noise.sigma if isinstance(noise, Gaussian) else math.sqrt(2.0) * noise.scale,
+        }
 
     def _key_columns(self, by: str | Sequence[str], method: str) -> tuple[str, ...]:
         """The columns that make groups."""
@@ -364,18 +432,22 @@ class Table:
         shift: int = 0,
         *,
         one_cell: bool | None = None,
-    ) -> AnyMechanism:
+    ) -> Gaussian | Laplace:
         where, reach = f"release {label!r}", self._reach(measure, shift, one_cell=one_cell)
         return least_noise(cost, lambda norm: reach.sensitivity(self._relation, norm, where), where)
 
     def _sums(
-        self, measures: tuple[Measure, ...], bins: Bins | None = None, of_all: tuple[str, ...] = ()
+        self,
+        measures: tuple[Measure, ...],
+        bins: Bins | None = None,
+        by: tuple[str, ...] = (),
+        groups: tuple[Key, ...] = (),
     ) -> Sums:
-        """What the rows add up to, exactly, in the table's groups, or in all groups of some columns."""
+        """What the rows add up to, exactly, in the table's groups, or in some or all of other columns."""
         require_known_units(self.frame, self.unit)
-        keys, known = of_all or self.keys, None
-        if self.keys and not of_all:
-            known = tuple(tuple(dict.fromkeys(each)) for each in zip(*self.groups, strict=True))
+        keys, known = by or self.keys, None
+        if listed := groups if by else self.groups if self.keys else ():
+            known = tuple(tuple(dict.fromkeys(each)) for each in zip(*listed, strict=True))
         plan = Plan(
             unit=self.unit,
             columns=tuple(sorted(self.frame.kinds.items())),

@@ -63,6 +63,7 @@ def answers(frame: Any, *, rows: int | None = 5, groups: int | None = 2, key: st
             }
             quantile = {"lower": -2.0, "upper": 2.0, "candidates": 5, "cost": PureDP(epsilon=5.0)}
             found["quantile"] = wards.quantile("minutes", 0.25, **quantile)
+            found["quantiles"] = wards.quantile("minutes", [0.25, 0.5], **quantile)
         return found
 
     claim = Claim(ZCDP(rho=99.0), unit="person", neighbouring="add-or-remove-one")

@@ -53,6 +53,22 @@ def keys_of_the_data(frame: pd.DataFrame, curator: Curator) -> Any:
     return bounded.group_by("ward", keys=sorted(frame["ward"].dropna().unique())).count(cost=COST)
 
 
+def rows_bounded_in_each_ward(frame: pd.DataFrame, curator: Curator) -> Any:
+    kept = frame.groupby(["patient", "ward"]).head(4)
+    counts = kept.groupby("ward").size().reindex(WARDS, fill_value=0)
+    return curator.release(counts.to_numpy(dtype=float), NOISE, label="visits")
+
+
+def missing_values_told(frame: pd.DataFrame, curator: Curator) -> Any:
+    bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4)
+    return bounded.count(cost=COST), bool(frame["minutes"].isna().any())
+
+
+def units_listed(frame: pd.DataFrame, curator: Curator) -> Any:
+    bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4)
+    return bounded.count(cost=COST), sorted(frame["patient"].unique())
+
+
 def mean_by_the_private_count(frame: pd.DataFrame, curator: Curator) -> Any:
     bounded = curator.table(frame, unit="patient").bound(rows_per_unit=4)
     return bounded.sum("minutes", lower=0.0, upper=60.0, cost=COST) / max(len(frame), 1)
@@ -77,6 +93,8 @@ def certified(algorithm: Any, data: Any, **options: Any) -> Certificate:
 
 
 FAULTS = [no_bounding, keys_of_the_data, mean_by_the_private_count, bounded_before_a_join]
+MORE = [rows_bounded_in_each_ward, missing_values_told, units_listed]
+FAULTS += [pytest.param(fault, marks=pytest.mark.nightly) for fault in MORE]
 RELATIONS = ["add-or-remove-one", pytest.param("replace-one", marks=pytest.mark.nightly)]
 
 
@@ -148,6 +166,29 @@ def test_pairs_of_every_kind_of_text_keep_the_types(text: Any, relation: str) ->
     assert found is not None
     for pair in found[0]:
         assert pair.data.schema.types == pair.neighbour.schema.types == frame.schema.types
+
+
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "replace-one"])
+def test_pairs_keep_the_types_of_columns_that_cannot_be_missing(relation: str) -> None:
+    """Whole numbers and booleans of numpy, and others that pandas has."""
+    frame = pd.DataFrame(
+        {
+            "patient": ["a", "a", "b"],
+            "age": [30, 30, 50],
+            "small": np.array([1, 2, 3], dtype=np.int8),
+            "beds": np.array([1, 2, 3], dtype=np.uint16),
+            "urgent": [True, False, True],
+            "nullable": pd.array([1, None, 2], dtype="Int64"),
+            "when": pd.to_datetime(["2026-01-01"] * 3),
+            "ward": pd.Categorical(["ICU", "ER", "ER"]),
+        }
+    )
+    found = frame_pairs(frame, Claim(ZCDP(rho=0.2), unit="patient", neighbouring=relation))
+    assert found is not None
+    for pair in found[0]:
+        for made in (pair.data, pair.neighbour):
+            for name in ("age", "small", "beds", "urgent", "nullable", "when"):
+                assert made[name].dtype == frame[name].dtype
 
 
 @pytest.mark.interoperability

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from dpaudit import GDP, RDP, ZCDP, ApproxDP, Claim, Curator, PureDP, run
 from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
 from dpaudit.tables.frames import opened
+from dpaudit.tables.sources import Deferred, facts
 from dpaudit.tables.table import Table
 
 COST = ZCDP(rho=0.1)
@@ -64,6 +67,22 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
         lambda t: t.group_by("ward", keys=["ICU", "ER"]).count_distinct_units(cost=COST),
     ),
     ("no bound is given", lambda t: t.bound()),
+    ("no lower and no upper(.|\n)*give lower=, a public number", grouped(lambda t: t.sum("age", cost=COST))),
+    ("no upper(.|\n)*give upper=", grouped(lambda t: t.quantile("age", 0.5, lower=0, cost=COST))),
+    ("no cost(.|\n)*give cost=(.|\n)*ZCDP", grouped(lambda t: t.count())),
+    ("no keys(.|\n)*must be public(.|\n)*select_keys", bounded(lambda t: t.group_by("ward"))),
+    ("no column and no lower", grouped(lambda t: t.mean(upper=1, cost=COST))),
+    ("no edges", grouped(lambda t: t.histogram("age", cost=COST))),
+    ("no q", grouped(lambda t: t.quantile("age", lower=0, upper=1, cost=COST))),
+    ("no by(.|\n)*list of columns", bounded(lambda t: t.select_keys(cost=ApproxDP(epsilon=1.0, delta=0.1)))),
+    (
+        "an argument 'uper'(.|\n)*did you mean 'upper'",
+        grouped(lambda t: t.sum("age", lower=0, uper=1, cost=COST)),
+    ),
+    ("'rows_per_patient'(.|\n)*did you mean 'rows_per_unit'", lambda t: t.bound(rows_per_patient=3)),
+    ("without its name(.|\n)*lower=, upper=", grouped(lambda t: t.sum("age", 0, 1, cost=COST))),
+    ("without its name(.|\n)*rows_per_unit=, groups_per_unit=", lambda t: t.bound(3)),
+    ("column twice", grouped(lambda t: t.sum("age", column="age", lower=0, upper=1, cost=COST))),
     ("rows_per_unit = 0", lambda t: t.bound(rows_per_unit=0)),
     ("2.5 of type float", lambda t: t.bound(rows_per_unit=2.5)),
     ("True of type bool", lambda t: t.bound(groups_per_unit=True)),
@@ -75,6 +94,19 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("lower = 3 is not below", grouped(lambda t: t.histogram("age", edges=[0, 3, 2], cost=COST))),
     ("1 edges", grouped(lambda t: t.histogram("age", edges=[0], cost=COST))),
     ("q = 1.0", grouped(lambda t: t.quantile("age", 1.0, lower=0, upper=9, cost=COST))),
+    ("q = \\[\\]", grouped(lambda t: t.quantile("age", [], lower=0, upper=9, cost=COST))),
+    ("q = \\[0.5, 0.2\\]", grouped(lambda t: t.quantile("age", [0.5, 0.2], lower=0, upper=9, cost=COST))),
+    ("q = \\[0.5, 0.5\\]", grouped(lambda t: t.quantile("age", [0.5, 0.5], lower=0, upper=9, cost=COST))),
+    ("q = \\[1e-05\\]", grouped(lambda t: t.quantile("age", [0.00001], lower=0, upper=9, cost=COST))),
+    ("'0' of type str", grouped(lambda t: t.quantile("age", "0.5", lower=0, upper=9, cost=COST))),
+    (
+        "denominator",
+        grouped(lambda t: t.quantile("age", [1 / 9973, 1 / 2, 5 / 7, 0.99], lower=0, upper=9, cost=COST)),
+    ),
+    (
+        "3 quantiles among 1000 candidates: 167,167,000(.|\n)*give 183 candidates",
+        grouped(lambda t: t.quantile("age", [0.1, 0.5, 0.9], lower=0, upper=9, candidates=1000, cost=COST)),
+    ),
     ("1 candidates", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, candidates=1, cost=COST))),
     ("for choices", grouped(lambda t: t.quantile("age", 0.5, lower=0, upper=9, cost=GDP(mu=1.0)))),
     ("no keys(.|\n)*select_keys", bounded(lambda t: t.group_by("ward", keys=[]))),
@@ -105,6 +137,38 @@ def test_a_query_is_refused_in_words_that_help(words: str, query: Callable[[Tabl
     assert error.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("coutn", "did you mean `count`"),
+        ("groupby", "did you mean `group_by`"),
+        ("median", "did you mean `quantile`"),
+        ("nunique", "did you mean `count_distinct_units`"),
+        ("enforce", "did you mean `bound`"),
+        ("agg", "did you mean `count` or `sum`"),
+        ("merge", "it has bound, group_by, select_keys, count"),
+    ],
+)
+def test_a_method_that_there_is_not_names_the_one_that_was_meant(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"a table has no '{name}': {meant}"):
+        asked(bounded(lambda table: getattr(table, name)))
+
+
+def test_a_table_of_no_unit_is_refused() -> None:
+    def algorithm(frame: Any, curator: Any) -> None:
+        curator.table(frame)
+
+    with pytest.raises(
+        InvalidParameter, match=r"curator.table: no unit(.|\n)*the column that says whose row"
+    ):
+        run(algorithm, FRAME, claim=Claim(ZCDP(rho=9.0), unit="patient"), seed=1)
+
+
+def test_a_table_can_be_copied() -> None:
+    """What a copy looks for is no misspelt method."""
+    asked(bounded(lambda table: copy.copy(table).group_by("ward", keys=["ICU"]).count(cost=COST)))
+
+
 def test_nothing_is_written_of_what_is_refused() -> None:
     def algorithm(frame: Any, curator: Curator) -> None:
         table = curator.table(frame, unit="patient").bound(rows_per_unit=2)
@@ -121,7 +185,7 @@ def test_nothing_is_written_of_what_is_refused() -> None:
 
 
 def test_a_frame_without_columns_has_none_to_name() -> None:
-    with pytest.raises(InvalidParameter, match=r"no column 'patient'(.|\n)*it has none"):
+    with pytest.raises(InvalidParameter, match=r"no column 'patient'(.|\n)*the table has no columns"):
         asked(grouped(lambda t: t.count(cost=COST)), pd.DataFrame())
 
 
@@ -153,6 +217,19 @@ def test_without_narwhals_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "narwhals", None)
     with pytest.raises(InvalidParameter, match=r"narwhals is not installed(.|\n)*dpaudit\[tables\]"):
         asked(bounded(lambda t: t))
+
+
+@pytest.mark.parametrize(("engine", "extra"), [("polars", "engines"), ("pyspark", "spark"), ("dask", "dask")])
+def test_an_engine_that_is_not_installed_is_named_with_its_extra(
+    engine: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, engine, None)
+    with pytest.raises(DataError, match=engine) as error:
+        facts(Deferred(lambda: importlib.import_module(engine)), "patient")
+    assert error.value.remedy == f"pip install 'dpaudit[{extra}]'"
+    with pytest.raises(DataError, match="ZeroDivisionError") as other:
+        facts(Deferred(lambda: 1 / 0), "patient")
+    assert other.value.remedy == "correct the function"
 
 
 def test_missing_values_and_nan_count_nothing() -> None:

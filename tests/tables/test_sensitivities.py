@@ -63,6 +63,7 @@ def queries(cost: Any, rows: int | None, groups: int | None, *, few: bool = Fals
             each.variance("minutes", lower=-0.7, upper=2.5, cost=cost)
             each.histogram("minutes", edges=[-1.0, 0.4, 2.0], cost=cost)
             each.quantile("minutes", 0.3, lower=-1.0, upper=2.0, cost=cost, candidates=4)
+            each.quantile("minutes", [0.3, 0.5, 0.9], lower=-1.0, upper=2.0, cost=cost, candidates=4)
 
     return algorithm
 

@@ -13,6 +13,11 @@ from dpaudit import account, judge, run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+#: What the page leaves out.
+CLAIMED = """
+from dpaudit import ZCDP, Claim
+measured.claim = Claim(ZCDP(rho=0.5), unit="patient", neighbouring="add-or-remove-one")
+"""
 
 
 def query(code: str, frame: Any, name: str) -> Any:
@@ -43,6 +48,15 @@ def test_the_first_query_prints_what_the_page_shows(python: list[str], tmp_path:
     command = [*python, "-m", "dpaudit.app.main", "certify", "report.py:weekly", "--data", "visits.parquet"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.partition("proof")[0]) == (0, found[2]), ran.stderr
+
+
+def test_the_marginals_for_synthetic_rows_are_proved_as_they_stand() -> None:
+    code = re.search(r"## Synthetic rows\n.*?```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert code is not None
+    frame = pd.DataFrame({"patient": ["a", "b"], "ward": ["ICU", "ER"], "urgent": [True, False]})
+    claimed = code[1] + CLAIMED
+    found = query(claimed, frame.assign(weekday=[0, 6]), "measured")
+    assert [each["columns"] for each in found[:3]] == [["ward"], ["urgent"], ["weekday"]]
 
 
 def test_the_study_is_proved() -> None:

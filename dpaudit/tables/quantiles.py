@@ -1,0 +1,122 @@
+"""Quantiles of a group's values, one or several, as one choice among public candidates.
+
+Quantiles q_1 < ... < q_m divide n values into m + 1 parts of p_j n values each, p_j the difference of two
+quantiles in a row. A choice is a candidate for each quantile, none below the one before, and its score is
+minus the sum of |n_j - p_j n|, where n_j values lie between two candidates in a row (Gillenwater, Joseph and
+Kulesza 2021, Section 3). Values that equal a candidate count on either side of it, and on both, as is best
+for the score, so that many equal values do no harm.
+
+One more value changes the score by at most 2 (1 - min p_j), and a replaced one by at most 2, as there: the
+best division of the smaller table becomes one of the larger table when the value is put into some part k,
+which changes n_k by 1 and each p_j n by p_j; and a division of the larger one becomes one of the smaller
+table when it is taken out again.
+"""
+
+import itertools
+import math
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.claims.arguments import require_kind
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
+
+#: How many choices are compared at most; scores of more would take more than a second.
+MOST_CHOICES: Final = 2**20
+#: The largest common denominator of quantiles: 2^32 rows in such parts are doubles without rounding.
+_MOST_PARTS: Final = 2**16
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles as whole numbers `places` of `parts`, increasing, and how many candidates there are."""
+
+    places: tuple[int, ...]
+    parts: int
+    candidates: int
+
+    @classmethod
+    def of(cls, given: Sequence[float], candidates: int) -> Self:
+        """Quantiles as a caller gives them.
+
+        Raises:
+            InvalidParameter: none, not between 0 and 1, not increasing, or too many choices.
+        """
+        for q in given:
+            require_kind(q, numbers.Real, "quantile(q=)")
+            if not 0.0 < q < 1.0:
+                remedy = "give a number between 0 and 1, or a list of such numbers"
+                raise InvalidParameter(f"q = {q!r}", where="quantile(q=)", remedy=remedy)
+        found: list[Fraction] = [Fraction(str(float(q))).limit_denominator(10_000) for q in given]
+        if not found or any(a >= b for a, b in itertools.pairwise([Fraction(0), *found, Fraction(1)])):
+            what, remedy = f"q = {given!r}", "give increasing numbers of four decimals"
+            why = "quantiles divide the values into parts"
+            raise InvalidParameter(what, where="quantile(q=)", why=why, remedy=remedy)
+        parts = math.lcm(*(q.denominator for q in found))
+        if parts > _MOST_PARTS:
+            what, remedy = f"q = {given!r}", "give numbers of four decimals"
+            why = f"their common denominator is {parts}"
+            raise InvalidParameter(what, where="quantile(q=)", why=why, remedy=remedy)
+        require_kind(candidates, numbers.Integral, "quantile(candidates=)")
+        if not 2 <= candidates <= 1000:
+            what, remedy = f"{candidates!r} candidates", "give 2 to 1000"
+            raise InvalidParameter(what, where="quantile(candidates=)", remedy=remedy)
+        made = cls(tuple(int(q * parts) for q in found), parts, int(candidates))
+        made._require_few_choices()
+        return made
+
+    def _require_few_choices(self) -> None:
+        m = len(self.places)
+
+        def choices(candidates: int) -> int:
+            return math.comb(candidates + m - 1, m)
+
+        if choices(self.candidates) > MOST_CHOICES:
+            most = max((c for c in range(2, self.candidates) if choices(c) <= MOST_CHOICES), default=0)
+            what = f"{m} quantiles among {self.candidates} candidates: {choices(self.candidates):,} choices"
+            why, fewer = f"at most {MOST_CHOICES:,} are compared", "ask for fewer quantiles at once"
+            remedy = f"give {most} candidates at most, or {fewer}" if most else fewer
+            raise InvalidParameter(what, where="quantile(candidates=)", why=why, remedy=remedy)
+
+    def score_sensitivity(self, rows: int, relation: Neighbouring) -> float:
+        """How far `rows` rows of a unit move a score at most, in 1/`parts`."""
+        if relation is Neighbouring.REPLACE_ONE:
+            return float(2 * self.parts * rows)
+        gaps = [b - a for a, b in itertools.pairwise((0, *self.places, self.parts))]
+        return float(2 * (self.parts - min(gaps)) * rows)
+
+    def choices(self) -> NDArray[np.int64]:
+        """The candidates of each choice: [choices, quantiles]."""
+        every = itertools.combinations_with_replacement(range(self.candidates), len(self.places))
+        flat = np.fromiter(itertools.chain.from_iterable(every), np.int64)
+        return flat.reshape(-1, len(self.places))
+
+    def scores(self, choices: NDArray[Any], below: Array, up_to: Array, total: int) -> Array:
+        """Every choice's score, times `parts`.
+
+        Args:
+            choices: as `choices` returns them.
+            below: [candidates], how many values are below each candidate.
+            up_to: [candidates], how many are not above it.
+            total: how many values there are.
+
+        Returns:
+            [choices], whole numbers.
+        """
+        # At a candidate, the number of values before the division may be anything from `below` to `up_to`.
+        # How far it is from its target is moved as little as possible from one quantile to the next.
+        away = np.zeros(len(choices), dtype=np.int64)
+        moved = np.zeros(len(choices), dtype=np.int64)
+        low, high = (np.asarray(each, dtype=np.int64) * self.parts for each in (below, up_to))
+        for place, chosen in zip(self.places, choices.T, strict=True):
+            nearest = np.clip(away, low[chosen] - place * total, high[chosen] - place * total)
+            moved += np.abs(nearest - away)
+            away = nearest
+        return -(moved + np.abs(away)).astype(np.float64)

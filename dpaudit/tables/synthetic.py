@@ -1,0 +1,89 @@
+"""Rows that look like a table's, by MST: marginals through the curator, and rows made of them afterwards.
+
+Each column's marginal is measured first. Of each pair of columns, how far its marginal is from what
+independent columns would give is a score, and a spanning tree of pairs is chosen, one after another, by the
+exponential mechanism; their marginals are measured last. Each of the three parts has a third of the cost.
+Source: McKenna, Miklau and Sheldon 2021, Winning the NIST Contest, Section 4 (MST).
+
+The rows are made of what was released, by the library mbi, outside of the algorithm.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpaudit.errors import InvalidParameter, MissingExtra
+
+#: Columns, the values of each, a noisy count for each combination in their order, and its standard deviation.
+Marginal: TypeAlias = dict[str, Any]
+
+
+def require_columns(columns: Any, *, groups: bool) -> tuple[str, ...]:
+    """Two names or more, of a table without groups; raises `InvalidParameter` for anything else."""
+    if not isinstance(columns, Mapping) or len(columns) < 2 or groups:
+        what = "a table with groups" if groups else "fewer than two columns with their values"
+        why = "pairs of columns are measured, of all rows"
+        remedy = "give columns={name: values, ...} for two columns or more, of a table without groups"
+        raise InvalidParameter(what, where="marginals", why=why, remedy=remedy)
+    return tuple(columns)
+
+
+def distance(exact: Sequence[int], one: Marginal, other: Marginal) -> int:
+    """By how many rows a pair's counts differ from those of independent columns with these marginals.
+
+    Independent counts are rounded, so that one row more moves the distance by 1 at most, exactly.
+    """
+    shares = [np.maximum(np.array(each["counts"]), 0.0) for each in (one, other)]
+    totals = [float(each.sum()) for each in shares]
+    number = sum(totals) / 2.0
+    rates = [each / total if total else each for each, total in zip(shares, totals, strict=True)]
+    independent = np.rint(number * np.outer(*rates)).ravel()
+    return sum(abs(a - int(b)) for a, b in zip(exact, independent, strict=True))
+
+
+def open_pairs(chosen: Sequence[tuple[str, str]], names: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs of columns that the chosen ones do not connect yet."""
+    part = {name: name for name in names}
+    for a, b in chosen:
+        part = {name: part[b] if each == part[a] else each for name, each in part.items()}
+    return [(a, b) for a, b in itertools.combinations(names, 2) if part[a] != part[b]]
+
+
+def synthetic_rows(
+    measured: Sequence[Marginal], *, rows: int | None = None, seed: int = 0
+) -> dict[str, list[Any]]:
+    """Rows whose counts are near those measured, column by column; private as `measured` is.
+
+    Args:
+        measured: what `Table.marginals` returned.
+        rows: how many; None for as many as were measured, about.
+        seed: of the rows.
+
+    Raises:
+        MissingExtra: the library mbi is not installed.
+    """
+    try:
+        import mbi
+        from mbi.extensions.synthetic_data import synthetic_data
+    except ImportError:
+        what, remedy = "mbi is not installed", "pip install 'dpaudit[synthetic]'"
+        why = "it fits a distribution to the counts"
+        raise MissingExtra(what, where="synthetic_rows", why=why, remedy=remedy) from None
+    known = {
+        name: values
+        for each in measured
+        for name, values in zip(each["columns"], each["values"], strict=True)
+    }
+    domain = mbi.Domain.fromdict({name: len(values) for name, values in known.items()})
+    counts = [
+        mbi.LinearMeasurement(np.array(each["counts"]), tuple(each["columns"]), each["deviation"])
+        for each in measured
+    ]
+    model = mbi.estimation.MirrorDescent().estimate(domain, counts)
+    made = synthetic_data(model, rows or max(1, round(float(model.total))), seed=seed)
+    drawn = made.to_dict()
+    return {name: [values[int(i)] for i in drawn[name]] for name, values in known.items()}
