@@ -7,6 +7,8 @@ import nox
 nox.options.sessions = ["check", "test"]
 nox.options.reuse_existing_virtualenvs = True
 
+SPARK = "tests/tables/test_spark.py"
+
 
 @nox.session
 def check(session: nox.Session) -> None:
@@ -33,7 +35,7 @@ def nightly(session: nox.Session) -> None:
         "pytest",
         "-q",
         "-m",
-        "not interoperability and not torture",
+        "not interoperability and not torture and not training",
         "--hypothesis-profile=nightly",
         *session.posargs,
     )
@@ -47,21 +49,43 @@ def torture(session: nox.Session) -> None:
 
 
 @nox.session
+def validity(session: nox.Session) -> None:
+    """A thousand audits of true claims by each method: writes how often they err into docs/auditing.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "docs/make_validity.py", *session.posargs)
+
+
+@nox.session
 def mutation(session: nox.Session) -> None:
     """One wrong sign at a time where a bound would be false: `-- FILE`, `-- --sample N --seed S` for a part.
 
-    A run that was stopped goes on where it was; a whole one writes its figures into CONTRIBUTING.md.
+    A run that was stopped goes on where it was; one that ends writes its files' figures into CONTRIBUTING.md.
     """
     session.install("-e", ".[test]")
     session.env.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
-    session.run("python", "tests/mutation/session.py", *session.posargs)
+    session.run("python", "tests/mutation/session.py", "--write", *session.posargs)
 
 
 @nox.session
 def interoperability(session: nox.Session) -> None:
     """What needs libraries too large for every change, other people's and engines for tables."""
-    session.install("-e", ".[engines,opacus,pipelinedp,smartnoise,test]")
-    session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
+    session.install("-e", ".[engines,opacus,pipelinedp,smartnoise,synthetic,test]")
+    session.run("pytest", "-q", "-m", "interoperability", f"--ignore={SPARK}", *session.posargs)
+
+
+@nox.session
+def spark(session: nox.Session) -> None:
+    """Tables on a Spark cluster of two executors; needs Java 17, Debian's `default-jre-headless`."""
+    session.install("-e", ".[spark,test]")
+    session.run("pytest", "-q", "-n", "0", "-m", "interoperability", SPARK, *session.posargs)
+
+
+@nox.session
+def training(session: nox.Session) -> None:
+    """Training with Opacus, PyTorch and JAX, each in its build for processors."""
+    own = "https://download.pytorch.org/whl/cpu"
+    session.install("--extra-index-url", own, "-e", ".[jax,opacus,test,torch]")
+    session.run("pytest", "-q", "-m", "training", *session.posargs)
 
 
 @nox.session(python=["3.11", "3.12", "3.13"], venv_backend="uv|virtualenv")
@@ -101,6 +125,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Every accountant side by side: writes docs/benchmarks.md, in about twenty minutes."""
+    """Every accountant side by side: writes docs/benchmarks.md, in about three quarters of an hour."""
     session.install("-e", ".[peers]", "opacus>=1.5")
     session.run("python", "benchmarks/compare.py", *session.posargs)
+    session.run("python", "benchmarks/bench_samples.py", "--write")

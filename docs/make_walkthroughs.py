@@ -20,7 +20,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 PAGES = ("tutorial", "verdicts", "real-data", "training")
 #: Pages of which only what stands before the first heading is run: one example.
-BEGINNINGS = ("policy-evaluation", "vapvi")
+BEGINNINGS = ("policy-evaluation", "vapvi", "processes")
 #: Where the pages' reader sits.
 SHOWN_FOLDER = "/home/ann"
 

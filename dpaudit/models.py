@@ -4,8 +4,8 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from inspect import Signature
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import Parameter, Signature
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
@@ -101,7 +101,8 @@ class _PlainSignature:
     def __get__(self, instance: object, owner: type) -> Signature:
         whole = self._whole.__get__(None, owner)
         given = whole.parameters.items()
-        kept = [one.replace(annotation=_bare(one.annotation)) for name, one in given if name != "kind"]
+        shown = (one for name, one in given if name != "kind" and one.kind is not Parameter.VAR_POSITIONAL)
+        kept = [one.replace(annotation=_bare(one.annotation)) for one in shown]
         return Signature(kept)
 
 
@@ -126,7 +127,9 @@ class Model(BaseModel):
         frozen=True, extra="forbid", populate_by_name=True, ser_json_inf_nan="constants"
     )
 
-    def __init__(self, /, **fields: Any) -> None:
+    def __init__(self, /, *unnamed: object, **fields: Any) -> None:
+        if unnamed:
+            raise _unnamed(type(self), unnamed)
         try:
             super().__init__(**fields)
         except ValidationError as error:
@@ -147,6 +150,14 @@ def without_computed(record: Any, kind: type[Model]) -> Any:
     if not isinstance(record, dict):
         return record
     return {name: value for name, value in record.items() if name not in kind.model_computed_fields}
+
+
+def _unnamed(model: type[BaseModel], values: Sequence[object]) -> InputError:
+    """The error where values are given without their names, which it says."""
+    written = ", ".join(f"{name}=..." for name, field in model.model_fields.items() if field.is_required())
+    what = f"{', '.join(map(_short, values))} without {'a name' if len(values) == 1 else 'names'}"
+    why, remedy = "one number could be mistaken for another", f"write {model.__name__}({written})"
+    return InvalidParameter(what, where=model.__name__, why=why, remedy=remedy)
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> InputError:

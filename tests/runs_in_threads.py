@@ -21,13 +21,14 @@ VARIABLE = "DPAUDIT_TESTS_RUN_IN_THREADS"
 
 
 def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits: object) -> None:
-    """What `dpaudit.processes.host._serve` does, with a thread for each run; never returns."""
+    """What `dpaudit.processes.serving.serve_fork` does, with a thread for each run; never returns."""
     from dpaudit.ledger.ledger import Header
+    from dpaudit.processes import serving
     from dpaudit.processes.calls import answer_call
-    from dpaudit.processes.wire import receive, send
+    from dpaudit.processes.wire import receive_frame, send, value_of
     from dpaudit.processes.worker import Counted, expect, raised, run_target
 
-    def run(served: Any, order: dict[str, Any], header: dict[str, Any], channel: socket.socket) -> None:
+    def run(served: Any, order: dict[str, Any], channel: socket.socket) -> None:
         with channel:
             # A run leaves nothing behind in what others get.
             algorithm, data = copy.deepcopy((served.algorithm, dict(served.data)))
@@ -35,7 +36,7 @@ def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits:
             if "call" in order:
                 answer_call(order["call"], own.held(), channel)
             else:
-                ledger = Counted(Header(**header))
+                ledger = Counted(Header(**headers[order["header"]]))
                 run_target(own.algorithm, own.data[order["data"]], order, ledger, channel)
 
     try:
@@ -44,31 +45,32 @@ def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits:
         send(control, ("error", raised(error)))
         os._exit(0)
     send(control, ("ready", dict(served.about)))
-    header: dict[str, Any] = {}
-    status = 1  # of a message that is not known here
+    headers: list[dict[str, Any]] = []
     with contextlib.suppress(EOFError, OSError):
         while True:
-            match receive(control):
-                case "header", header:
-                    pass
-                case "release", text:
-                    expect(text)
-                case "run", order:
-                    _, (number,), _, _ = socket.recv_fds(control, 1, 1)
-                    given = served, order, header, socket.socket(fileno=number)
-                    threading.Thread(target=run, args=given, daemon=True).start()
-                case "status", _, _:
-                    send(control, 0)
-                case _:
-                    break
-        sys.stderr.write("tests/runs_in_threads.py does not know this message\n")
+            kind, channels, _, _ = socket.recv_fds(control, 1, 1)
+            if not kind:
+                break
+            message = value_of(receive_frame(control))
+            if kind == serving.HEADER:
+                headers.append(message)
+            elif kind == serving.RELEASE:
+                expect(message)
+            elif kind == serving.RUN:
+                given = served, message, socket.socket(fileno=channels[0])
+                threading.Thread(target=run, args=given, daemon=True).start()
+            elif kind == serving.STATUS:
+                send(control, 0)
+            else:
+                sys.stderr.write("tests/runs_in_threads.py does not know this message\n")
+                break
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)
+    os._exit(1)
 
 
 def patch_host() -> None:
     """Have hosts of this process run in threads from now on."""
     from dpaudit.processes import host
 
-    setattr(host, "_serve", serve_in_threads)  # noqa: B010  (a plain assignment is refused by the type checker)
+    setattr(host, "serve_fork", serve_in_threads)  # noqa: B010  (a plain assignment is refused by the type checker)

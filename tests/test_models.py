@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
 import dpaudit
-from dpaudit import ZCDP, Claim, Gaussian, PoissonSampled
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, PoissonSampled
 from dpaudit.errors import InvalidParameter
 from dpaudit.models import Model
 
@@ -33,3 +34,15 @@ def test_a_wrong_word_or_type_is_answered_with_what_to_give() -> None:
         Gaussian(sigma=1.0, sensitivity=2.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="do:  give a finite number in the stated range"):
         ZCDP(rho=-1.0)
+
+
+def test_values_without_names_are_answered_with_the_names() -> None:
+    cases: list[tuple[Any, tuple[object, ...], str]] = [
+        (ApproxDP, (1, 1e-5), r"ApproxDP\(epsilon=\.\.\., delta=\.\.\.\)"),
+        (ZCDP, (1.0,), r"ZCDP\(rho=\.\.\.\)"),
+        (Gaussian, (4.0, L2(2.0)), r"Gaussian\(sensitivity=\.\.\., sigma=\.\.\.\)"),
+    ]
+    for model, values, written in cases:
+        with pytest.raises(InvalidParameter, match=f"without (a name|names)(.|\n)*do:  write {written}"):
+            model(*values)
+    assert [*inspect.signature(ApproxDP).parameters] == ["epsilon", "delta"]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import click
 
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
+from dpaudit.app.text.progress import progress_shown
 from dpaudit.app.text.streams import open_closed_streams, silenced
 
 #: Verb -> its module in this folder, the command's name there, and its line in `--help`.
@@ -31,6 +32,7 @@ VERBS = {
     "import": ("verbs.importing", "import_ledger", "Make a ledger from what another library recorded."),
     "diff": ("verbs.diff", "diff", "Show which release made the budget grow."),
     "report": ("verbs.report", "report", "Write a self-contained page about a certificate."),
+    "site": ("site.command", "site", "Write one folder of pages over many certificates and books."),
     "reproduce": ("figures.reproduce", "reproduce", "Draw a paper's figure again, with its data."),
     "keygen": ("verbs.sign", "keygen", "Make a key pair to sign certificates with."),
     "sign": ("verbs.sign", "sign", "Sign a certificate together with its ledger."),
@@ -136,7 +138,8 @@ class Verbs(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; what it raises becomes a message and an exit code."""
         try:
-            answer = super().invoke(ctx)
+            with progress_shown():
+                answer = super().invoke(ctx)
             sys.stdout.flush()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise

@@ -1,5 +1,6 @@
 """What a proof or an audit leaves unchecked: a code with parameters, put in words by `dpaudit.app`."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
@@ -51,10 +52,15 @@ class Code(StrEnum):
     RARE_EVENTS = "rare-events"
     ROUNDED_SCORES = "rounded-scores"
     MU_ONLY = "mu-only"
+    GAUSSIAN_CURVE = "gaussian-curve"
     STOPPING_TIME = "stopping-time"
     INDEPENDENT_CANARIES = "independent-canaries"
     CANARIES_TIMES_DELTA = "canaries-times-delta"
     REPLAYED_OUTPUTS = "replayed-outputs"
+    UNMOVED = "unmoved"
+    UNMOVED_SHARE = "unmoved-share"
+    UNMOVED_MOST = "unmoved-most"
+    PAIRS_NOT_SEARCHED = "pairs-not-searched"
     ALL_RELEASES = "all-releases"
     BESIDE_RELEASES = "beside-releases"
     SAMPLER_RESOLUTION = "sampler-resolution"
@@ -72,6 +78,13 @@ class Releases(Model):
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_LABELS)]
     more_labels: bool = False
 
+    @classmethod
+    def of(cls, labels: Sequence[str]) -> Self:
+        """Releases with these labels, of which there is at least one."""
+        distinct = sorted(set(labels))
+        first = tuple(distinct[:MOST_LABELS])
+        return cls(number=len(labels), labels=first, more_labels=len(distinct) > MOST_LABELS)
+
 
 #: The codes whose conditions have a parameter, by the parameter's name.
 _CODES_WITH: Final[dict[str, set[Code]]] = {
@@ -86,7 +99,12 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.STREAM_PLACES,
         Code.STREAM_PARTICIPATIONS,
         Code.INDEPENDENT_TRIALS,
+        Code.UNMOVED,
+        Code.UNMOVED_SHARE,
+        Code.UNMOVED_MOST,
     },
+    "share": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
+    "scale": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
     "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN, Code.ROUTED_NOISE},
     "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
     "ended_by": {Code.STOPPING_TIME},
@@ -105,6 +123,7 @@ class Condition(Model):
         replayed: whether an audit by replay tested it on its pairs.
         ended_by: what ended an audit's runs before their planned number.
         draws: of each mechanism's noise, at most.
+        share: of the budget, what the releases carry; `scale` is what it is measured in.
         accountant: the one whose figure contradicts the proved one.
         path: of the file whose content is taken on trust.
     """
@@ -115,6 +134,8 @@ class Condition(Model):
     replayed: bool | None = None
     ended_by: Literal["interrupt", "time-limit"] | None = None
     draws: Count | None = None
+    share: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = None
+    scale: str | None = None
     accountant: str | None = None
     path: str | None = None
 

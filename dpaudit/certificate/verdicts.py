@@ -208,6 +208,8 @@ class Audit(Model):
         trials: runs on each side; of a replay, recordings in each direction; of a one-run audit, canaries.
         about: whether the result is about the transcript of releases or about the final output.
         epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`; `mu_lower` on mu.
+        epsilon_if_gaussian: the epsilon at `delta` of the Gaussian curve of `mu_lower`, rounded down; a lower
+            bound only for a mechanism whose privacy curve is Gaussian.
         epsilon_claimed: what the claim says at `delta`, if it says anything there.
         p_value: of the claim as a whole: where the claim is true, at most a with probability at most a, for
             every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
@@ -226,6 +228,7 @@ class Audit(Model):
     epsilon_lower: NonNegative | None = None
     epsilon_claimed: NonNegative | None = None
     mu_lower: NonNegative | None = None
+    epsilon_if_gaussian: NonNegative | None = None
     delta: Probability | None = None
     confidence: Fraction | None = None
     p_value: Probability | None = None

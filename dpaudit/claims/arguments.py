@@ -11,10 +11,12 @@ from typing import Any, Final, ParamSpec, TypeVar, get_args
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, figures
 from dpaudit.errors import InvalidParameter
+from dpaudit.models import did_you_mean
 
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
 
+_LONGEST: Final = 80
 _WHOLE: Final = ("trials", "replays", "guesses", "seed", "users", "count", "chunk", "workers")
 #: What parameters of these names must be, in every function.
 _KINDS: Final[dict[str, Any]] = {
@@ -27,6 +29,7 @@ _KINDS: Final[dict[str, Any]] = {
 _WORDS: Final = {
     Callable: "a function",
     Collection: "a list",
+    Callable | Collection: "a function, or scores",
     numbers.Real: "a number",
     numbers.Integral: "a whole number >= 0",
 }
@@ -35,17 +38,24 @@ _WORDS: Final = {
 def checked(
     name: str, **kinds: Any
 ) -> Callable[[Callable[_Parameters, _Returned]], Callable[_Parameters, _Returned]]:
-    """Decorate a function: arguments of another type, and whole numbers below 0, raise `InvalidParameter`.
+    """Decorate a function: arguments of another name or type, and negative counts, raise `InvalidParameter`.
 
     `name` is the function's public name; `kinds` has types beside or in place of those that parameters have
     by their names, such as ``claim``; [type] is a collection of such. A parameter's default always passes.
     """
 
     def decorate(function: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
-        parameters, expected = inspect.signature(function).parameters, _KINDS | kinds
+        signature, expected = inspect.signature(function), _KINDS | kinds
+        parameters = signature.parameters
 
         @functools.wraps(function)
         def with_checks(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Returned:
+            try:
+                signature.bind(*args, **options)
+            except TypeError as error:
+                near = "".join(did_you_mean(one, parameters) for one in options if one not in parameters)
+                why, remedy = "it cannot be called so", f"{near}it takes {', '.join(parameters)}"
+                raise InvalidParameter(str(error), where=name, why=why, remedy=remedy) from None
             given = dict(zip(parameters, args, strict=False)) | options
             for one, value in given.items():
                 if one in expected and one in parameters and value is not parameters[one].default:
@@ -70,9 +80,17 @@ def require_kind(value: Any, kind: Any, where: str) -> None:
     fits = isinstance(value, kind) and (kind is Callable or not isinstance(value, bool | type))
     if not fits or (kind is numbers.Integral and value < 0):
         words = _WORDS.get(kind) or " or ".join(one.__name__ for one in get_args(kind) or (kind,))
-        what, remedy = f"{value!r} of type {type(value).__name__} is not {words}", f"give {words}"
-        why = "it would be misread, or fail far from here"
+        given = f"{value!r}" if fits else _shown(value)
+        what, remedy = f"{given} is not {words}", f"give {words}"
+        why = "it could be misread, or cause an unclear error later"
         raise InvalidParameter(what, where=where, why=why, remedy=_meant(value, kind) + remedy)
+
+
+def _shown(value: Any) -> str:
+    """A value in an error: short plain ones and guarantees; of others the type, as they may hold data."""
+    kind, plain = type(value).__name__, (str, numbers.Number, type(None), *get_args(AnyGuarantee))
+    shown = isinstance(value, plain) and len(repr(value)) <= _LONGEST
+    return f"{value!r} of type {kind}" if shown else f"a value of type {kind}"
 
 
 def _meant(value: Any, kind: Any) -> str:

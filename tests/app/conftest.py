@@ -12,11 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.app.main import main
-from dpaudit.pipeline import audit
 
 Invoke = Callable[..., Result]
-
-_REPLAYS = audit.TRIALS["replay"]
 
 MINE = """
 from __future__ import annotations
@@ -129,22 +126,6 @@ def valid_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
         return _DRAWN[known]
 
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", held)
-
-
-@pytest.fixture(autouse=True)
-def few_replays(nightly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every day a command makes a tenth of the replays where no number is asked for: most tests read words.
-
-    What replays find in how many runs is tested in tests/auditors/replay.
-    """
-    if not nightly:
-        monkeypatch.setitem(audit.TRIALS, "replay", 10)
-
-
-@pytest.fixture
-def all_replays(few_replays: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay as the commands make it."""
-    monkeypatch.setitem(audit.TRIALS, "replay", _REPLAYS)
 
 
 @pytest.fixture

@@ -111,6 +111,36 @@ def test_so_few_or_many_replays_are_refused_at_once(replays: int) -> None:
         dpaudit.audit(algorithm, PAIR, claim=CLAIM, trials=replays)
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_of_another_name_or_number_are_refused_with_the_names(name: str) -> None:
+    function, positional, options = CALLS[name]
+    parameters = inspect.signature(function).parameters
+    wrong: list[tuple[Any, dict[str, int]]] = [((), {}), ((*positional, 1, 2, 3, 4, 5), {})]
+    if all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+        wrong.append((positional, {"no_such_argument": 1}))
+    for args, more in wrong:
+        with pytest.raises(InvalidParameter, match=f"it takes {next(iter(parameters))}"):
+            function(*args, **options, **more)
+
+
+def test_an_argument_that_is_misspelled_is_named() -> None:
+    misspelled: dict[str, Any] = {"claim": CLAIM, "pair": PAIR}
+    with pytest.raises(InvalidParameter, match="unexpected keyword argument 'pair'") as caught:
+        dpaudit.certify(algorithm, np.zeros(1), **misspelled)
+    assert "did you mean 'pairs'?" in caught.value.remedy
+
+
+def test_an_error_shows_no_data() -> None:
+    """An argument in the wrong place may be the private data; a line of a log must not hold them."""
+    secret = np.array([123456789.0, 987654321.0])
+    values: list[Any] = [secret, [secret], Pair(secret, secret), {"x": 123456789}, "123456789" * 20]
+    for value in values:
+        with pytest.raises(InvalidParameter) as caught:
+            dpaudit.certify(value, algorithm)
+        assert "of type" in str(caught.value)
+        assert "12345" not in str(caught.value)
+
+
 def test_what_was_probably_meant_is_named() -> None:
     with pytest.raises(InvalidParameter, match=r"did you mean Claim\(ZCDP\(rho=0.5\)\)\?"):
         dpaudit.audit(algorithm, PAIR, claim=ZCDP(rho=0.5))  # type: ignore[arg-type]
@@ -118,6 +148,8 @@ def test_what_was_probably_meant_is_named() -> None:
         dpaudit.audit(algorithm, PAIR, claim=CLAIM, trials="100")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"pairs of type function[^?]*did you mean make_pair\(\)\?"):
         dpaudit.audit(algorithm, make_pair, claim=CLAIM)
+    with pytest.raises(InvalidParameter, match="-20 is not a whole number >= 0"):  # a type that fits
+        dpaudit.audit(algorithm, PAIR, claim=CLAIM, trials=-20)
     with pytest.raises(InvalidParameter, match="did you mean the claim's guarantee"):
         dpaudit.convert(CLAIM)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match=r"did you mean <Neighbouring.REPLACE_ONE"):

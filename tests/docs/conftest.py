@@ -13,4 +13,4 @@ def _own_processes(own_processes: None, nightly: bool, monkeypatch: pytest.Monke
     """Every day the runs of a target are threads of its process; every night each is a fork."""
     if not nightly:
         monkeypatch.setenv(VARIABLE, "1")
-        monkeypatch.setattr(host, "_serve", serve_in_threads)
+        monkeypatch.setattr(host, "serve_fork", serve_in_threads)

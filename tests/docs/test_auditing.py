@@ -32,6 +32,21 @@ def test_the_commands_print_what_is_shown(python: list[str], tmp_path: Path) -> 
         assert ran.stdout == printed, f"{command}\n{ran.stderr}"
 
 
+def test_one_run_prints_what_is_shown(python: list[str], tmp_path: Path) -> None:
+    (snippet,) = (block for block in _blocks("python") if "dpaudit.one_run" in block)
+    (tmp_path / "program.py").write_text(snippet, encoding="utf-8")
+    ran = subprocess.run([*python, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    (shown,) = _blocks("text")
+    assert ran.stdout == shown, ran.stderr
+
+
+@pytest.mark.nightly
+def test_the_table_of_one_run_is_what_its_benchmark_prints(python: list[str]) -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "one_run.py"
+    ran = subprocess.run([*python, str(script)], capture_output=True, text=True, check=True)
+    assert ran.stdout in PAGE
+
+
 @pytest.mark.nightly
 def test_the_python_runs(python: list[str], tmp_path: Path) -> None:
     own, snippet = (block for block in _blocks("python") if "neighbours()" in block)

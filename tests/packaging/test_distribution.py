@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -83,6 +84,11 @@ def test_one_version_and_one_license_everywhere() -> None:
     recipe = yaml.safe_load((ROOT / "conda.recipe" / "meta.yaml").read_text())
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     versions = {PROJECT["version"], recipe["package"]["version"], citation["version"]}
+    hook = re.search(r"rev: v([0-9.]+)", (ROOT / "docs" / "gate.md").read_text())
+    newest = re.search(r"^## ([0-9.]+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    versions |= {found[1] for found in (hook, newest) if found}
+    assert hook
+    assert newest
     assert versions == {PROJECT["version"]}
     assert {PROJECT["license"], recipe["about"]["license"], citation["license"]} == {"Apache-2.0"}
 

@@ -1,15 +1,21 @@
 """No accountant's answer lies below the truth: a sweep over mechanisms, mixes, counts, relations and deltas.
 
-The truth is bracketed without the package: every release's losses are atoms at 40 digits, continuous
-ones cut into cells that are merged (a post-processing, so a lower bound), and composed by enumeration.
-Matrices, trees and processes are Gaussians of known mu; what is opaque is the worst of its own statement.
+The truth is computed without the package. Every release's losses are atoms at 340 digits, for deltas down to
+1e-300, and composed by enumeration; continuous ones are cut into cells that are merged (a post-processing, so
+a lower bound). Gaussians, matrices, trees and processes are one Gaussian of known mu together; what is opaque
+is the worst of its own statement. Where no cell was needed the truth is exact, and lower ends are held to it
+too. `python docs/make_sweep.py` tries every kind under every relation and in every size of mix.
 """
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mpmath as mp
@@ -20,7 +26,8 @@ from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
-from dpaudit.accountants.curves.curves import profiles
+from dpaudit.accountants.curves.curves import LossProfile, PrivacyProfile, profiles
+from dpaudit.accountants.privacy_loss import Bracket
 from dpaudit.claims.sensitivity import RKHS, Frobenius
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
@@ -52,8 +59,13 @@ from dpaudit.mechanisms import (
     TrialRelease,
 )
 
-CELLS = 12
-ROUNDING = 1e-35  # of 40 digits, where a loss equals epsilon and nothing is left
+DIGITS = 340
+ROUNDING = mp.mpf(10) ** -330  # of so many digits, where a loss equals epsilon and nothing is left
+CELLS = 12  # of Laplace noise
+MOST_ATOMS = 300  # of an exact truth
+#: Where noise of scale 1 is cut, from the middle: closely where most of it is, and as far as delta 1e-300.
+FAR = (10, 12, 14, 17, 20, 24, 28, 32, 36, 40)
+CUTS = [*(-k for k in reversed(FAR)), *(k / 2 for k in range(-16, 17)), *FAR]
 Atoms = list[tuple[mp.mpf, mp.mpf]]  # P and Q
 
 
@@ -76,17 +88,18 @@ def range_atoms(epsilon: float, share: Any) -> Atoms:
 
 def merged(cdf_p: Any, cdf_q: Any, edges: list[Any]) -> Atoms:
     ends = [-mp.inf, *edges, mp.inf]
-    return [(cdf_p(b) - cdf_p(a), cdf_q(b) - cdf_q(a)) for a, b in itertools.pairwise(ends)]
+    below = [(cdf_p(end), cdf_q(end)) for end in ends]
+    return [(p - less, q - fewer) for (less, fewer), (p, q) in itertools.pairwise(below)]
 
 
 def gaussian_atoms(mu: Any, rate: Any) -> Atoms:
     centre = mp.mpf(mu)
-    edges = [centre / 2 + mp.mpf(k - CELLS) * 6 / CELLS for k in range(2 * CELLS + 6)]
+    edges = [centre / 2 + cut for cut in CUTS]
     return merged(lambda x: (1 - rate) * mp.ncdf(x) + rate * mp.ncdf(x - centre), mp.ncdf, edges)
 
 
 def mixture_atoms(shifts: list[Any], weights: list[Any]) -> Atoms:
-    edges = [max(shifts) / 2 + mp.mpf(k - CELLS) * 6 / CELLS for k in range(2 * CELLS + 6)]
+    edges = [max(shifts) / 2 + cut for cut in CUTS]
     rows = list(zip(shifts, weights, strict=True))
     return merged(lambda x: sum(p * mp.ncdf(x - c) for c, p in rows), mp.ncdf, edges)
 
@@ -111,13 +124,13 @@ def loss(p: mp.mpf, q: mp.mpf) -> float:
     """The logarithm of the ratio as a double: atoms are grouped by it, and any grouping post-processes."""
     if not (p > 0 and q > 0):
         return 0.0
-    (one, one_exponent), (other, other_exponent) = p.man_exp, q.man_exp
+    (one, one_exponent), (other, other_exponent) = mp.frexp(p), mp.frexp(q)
     return math.log(one / other) + (one_exponent - other_exponent) * math.log(2.0)
 
 
 def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
     """The atoms of all runs, those with nearly equal losses merged on the way: a post-processing."""
-    with mp.workdps(40):
+    with mp.workdps(DIGITS):
         laws: dict[int | None, tuple[mp.mpf, mp.mpf]] = {0: (mp.mpf(1), mp.mpf(1))}
         for atoms, count in releases:
             steps = [loss(p, q) for p, q in atoms]
@@ -129,18 +142,81 @@ def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
                         a, b = p * one, q * other
                         if a <= 0:
                             continue
-                        key = math.floor((start + step) * 64) if b > 0 else None  # None: all is revealed
+                        key = math.floor((start + step) * 16) if b > 0 else None  # None: all is revealed
                         old = fresh[key]
                         fresh[key] = (old[0] + a, old[1] + b)
                 laws = dict(fresh)
         return list(laws.values())
 
 
-def least_delta(atoms: Atoms, epsilon: float) -> mp.mpf:
-    """delta of the atoms, a lower bound on what the releases have."""
-    with mp.workdps(40):
-        bar = mp.exp(mp.mpf(epsilon))
-        return mp.fsum(max(p - bar * q, mp.mpf(0)) for p, q in atoms)
+def every_run(atoms: Atoms, count: int) -> Atoms:
+    """The atoms of so many runs; only outcomes that are equal but for their order are put together."""
+    found = []
+    for chosen in itertools.combinations_with_replacement(atoms, count):
+        times = Counter(map(id, chosen)).values()
+        ways = math.factorial(count) // math.prod(map(math.factorial, times))
+        found.append((ways * mp.fprod(p for p, _ in chosen), ways * mp.fprod(q for _, q in chosen)))
+    return found
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one unit is exposed to: one Gaussian of mean mu, and atoms; the worse of the orders counts.
+
+    `exact`: the pairs are those of the mechanisms themselves, and nothing was merged; else a lower bound.
+    """
+
+    orders: list[Atoms]
+    mu: Any = 0
+    exact: bool = False
+
+    def delta(self, epsilon: float) -> Any:
+        """The least delta at an epsilon, or a lower bound on it."""
+        with mp.workdps(DIGITS):
+            at = mp.mpf(epsilon)
+            bar = mp.exp(at)
+            if not self.mu:
+                return max(mp.fsum(max(p - bar * q, 0) for p, q in atoms) for atoms in self.orders)
+            return max(mp.fsum(self._part(p, q, at) for p, q in atoms) for atoms in self.orders)
+
+    def _part(self, p: Any, q: Any, epsilon: Any) -> Any:
+        """What an atom leaves beside the Gaussian."""
+        if not (p and q):
+            return p
+        away = (epsilon - mp.log(p / q)) / self.mu
+        with mp.workdps(60):  # both terms are of the difference's size, but for a few digits
+            p, q = p * mp.ncdf(self.mu / 2 - away), q * mp.ncdf(-self.mu / 2 - away)
+            return p - mp.exp(epsilon) * q
+
+    @property
+    def revealed(self) -> float:
+        """The delta that no epsilon is enough for."""
+        return max(float(mp.fsum(p for p, q in atoms if q == 0)) for atoms in self.orders)
+
+
+def truth_of(mix: list[tuple[Any, int]]) -> Truth:
+    """The truth about so many runs of each mechanism."""
+    with mp.workdps(DIGITS):
+        mu = mp.sqrt(mp.fsum(count * mu_of(m) ** 2 for m, count in mix))
+        others = [(m, pair_of(m), count) for m, count in mix if not mu_of(m)]
+        # What is proved where a record is replaced holds for one that is added too, at the same sensitivity.
+        # A table says itself which way round it is worst.
+        ways = [
+            [(atoms, count) for _, atoms, count in others],
+            [(a if isinstance(m, Tabulated) else reversed_pair(a), count) for m, a, count in others],
+        ]
+        size = math.prod(math.comb(len(atoms) + count - 1, count) for _, atoms, count in others)
+        if size <= MOST_ATOMS and all(isinstance(m, FINITE) for m, _, _ in others):
+            orders = [
+                [
+                    (mp.fprod(p for p, _ in one), mp.fprod(q for _, q in one))
+                    for one in itertools.product(*(every_run(*each) for each in way))
+                ]
+                for way in ways
+            ]
+            return Truth(orders, mu, exact=not any(isinstance(m, MatrixMechanism) for m, _ in mix))
+        noise = [(gaussian_atoms(mu, mp.mpf(1)), 1)] if mu else []
+        return Truth([composed([*noise, *way]) for way in ways])
 
 
 def discrete_laplace_atoms(scale: float, shift: int) -> Atoms:
@@ -155,14 +231,13 @@ def discrete_laplace_atoms(scale: float, shift: int) -> Atoms:
 
 
 def discrete_gaussian_atoms(sigma: float, shift: int) -> Atoms:
-    """Every integer within 14 sigma, in about as many groups as other noise has cells; the rest dropped."""
-    reach = int(14 * sigma) + 3
+    """Every integer within 40 sigma, in about as many groups as other noise has cells; the rest dropped."""
+    reach = int(40 * sigma) + 3
     masses = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
     total = mp.fsum(masses.values())
-    width = max(1, int(sigma))
     groups: dict[int, list[int]] = defaultdict(list)
     for k in range(shift - reach, reach + 1):
-        groups[k // width].append(k)
+        groups[bisect.bisect([cut * max(sigma, 1.0) for cut in CUTS], k)].append(k)
     return [
         (mp.fsum(masses[k - shift] for k in group) / total, mp.fsum(masses[k] for k in group) / total)
         for group in groups.values()
@@ -172,8 +247,7 @@ def discrete_gaussian_atoms(sigma: float, shift: int) -> Atoms:
 def smooth_atoms(alpha: float, beta: float) -> Atoms:
     """One coordinate of the larger scale against the smaller, moved by the smaller over alpha."""
     scale, shift = mp.exp(mp.mpf(beta) / 2), 1 / mp.mpf(alpha)
-    edges = [mp.mpf(k - CELLS) * 8 / CELLS for k in range(2 * CELLS + 1)]
-    return merged(lambda x: mp.ncdf((x - shift) / scale), mp.ncdf, edges)
+    return merged(lambda x: mp.ncdf((x - shift) / scale), mp.ncdf, [mp.mpf(cut) for cut in CUTS])
 
 
 def revealing(delta: float, atoms: Atoms) -> Atoms:
@@ -191,16 +265,37 @@ def sparse_atoms(mechanism: Any) -> Atoms:
     return [(p, q), (1 - p, 1 - q)]
 
 
-def pair_of(mechanism: Any) -> Atoms:
-    """A pair of neighbouring outputs that the mechanism really has, merged."""
+#: Mechanisms whose own pair is finite, and is what `pair_of` has.
+FINITE = RandomizedResponse | OpaquePureDP | OpaqueApproxDP | DiscreteLaplace | Tabulated
+
+
+def mu_of(mechanism: Any) -> Any:
+    """The mean of the Gaussian that a mechanism is, or may be; 0 where it is none."""
     match mechanism:
         case Gaussian() | SymmetricGaussian() | GaussianProcess():
-            return gaussian_atoms(mp.mpf(mechanism.sensitivity.value) / mechanism.sigma, mp.mpf(1))
+            return mp.mpf(mechanism.sensitivity.value) / mechanism.sigma
         case TreeAggregation():  # an item is in floor(log2 steps) + 1 nodes
             moved = mp.mpf(mechanism.sensitivity.value) / mechanism.sigma
-            return gaussian_atoms(moved * mp.sqrt(mechanism.steps.bit_length()), mp.mpf(1))
+            return moved * mp.sqrt(mechanism.steps.bit_length())
         case OpaqueZCDP():
-            return gaussian_atoms(mp.sqrt(2 * mp.mpf(mechanism.rho)), mp.mpf(1))
+            return mp.sqrt(2 * mp.mpf(mechanism.rho))
+        case MatrixMechanism():  # one unit moves the items of the earliest pattern, all the same way
+            steps, b = mechanism.steps, mechanism.separation
+            turns = range(0, steps, b)[: mechanism.participations]
+            rows = [mechanism.strategy.row(step + 1).tolist() for step in range(steps)]
+            moves = [
+                sum(row[t - step - 1] for t in turns if step - len(row) < t <= step)
+                for step, row in enumerate(rows)
+            ]
+            moved = mp.sqrt(sum(mp.mpf(move) ** 2 for move in moves)) / mechanism.sigma
+            return moved * mechanism.sensitivity.value
+        case _:
+            return mp.mpf(0)
+
+
+def pair_of(mechanism: Any) -> Atoms:
+    """A pair of neighbouring outputs that the mechanism really has, merged; none of those with a `mu_of`."""
+    match mechanism:
         case DiscreteGaussian():
             return discrete_gaussian_atoms(mechanism.sigma, int(mechanism.sensitivity.value))
         case SmoothGaussian():
@@ -252,16 +347,6 @@ def pair_of(mechanism: Any) -> Atoms:
             return gaussian_atoms(mp.mpf(inner.sensitivity.value) / inner.sigma, mp.mpf(mechanism.rate))
         case PoissonSampled(mechanism=Laplace() as inner):
             return laplace_atoms(mp.mpf(inner.sensitivity.value) / inner.scale, mp.mpf(mechanism.rate))
-        case MatrixMechanism():  # one unit moves the items of the earliest pattern, all the same way
-            steps, b = mechanism.steps, mechanism.separation
-            turns = range(0, steps, b)[: mechanism.participations]
-            rows = [mechanism.strategy.row(step + 1).tolist() for step in range(steps)]
-            moves = [
-                sum(row[t - step - 1] for t in turns if step - len(row) < t <= step)
-                for step, row in enumerate(rows)
-            ]
-            moved = mp.sqrt(sum(mp.mpf(move) ** 2 for move in moves)) / mechanism.sigma
-            return gaussian_atoms(moved * mechanism.sensitivity.value, mp.mpf(1))
         case MixtureOfGaussians():
             shifts = [mp.mpf(c) / mechanism.sigma for c in mechanism.sensitivities]
             return mixture_atoms(shifts, [mp.mpf(p) for p in mechanism.probabilities])
@@ -411,52 +496,95 @@ SLOW: dict[str, st.SearchStrategy[Any]] = {
     ),
 }
 RUNS = st.integers(1, 3)
-DELTA = st.sampled_from([1e-1, 1e-3, 1e-6, 1e-12, 1e-20, 1e-30])
+DELTAS = (1e-2, 1e-4, 1e-6, 1e-12, 1e-30, 1e-100, 1e-280, 1e-300)
+TAIL, MIXTURE_TAIL = 1e-300, 1e-44  # of one run's noise at most, which tables count as revealed
+CLOSE = 1 + 1e-9
 
 
-def mixes(first: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[Any, int]]]:
-    """One mechanism of the first kind beside up to two of any."""
-    others = st.lists(st.tuples(st.one_of(list(KINDS.values())), RUNS), max_size=2)
+def mixes(first: st.SearchStrategy[Any], sizes: tuple[int, int] = (1, 3)) -> st.SearchStrategy[Any]:
+    """One mechanism of the first kind beside others of any: so many together, from the first to the last."""
+    one = st.tuples(st.one_of(list(KINDS.values())), RUNS)
+    others = st.lists(one, min_size=sizes[0] - 1, max_size=sizes[1] - 1)
     return st.builds(lambda one, more: [one, *more], st.tuples(first, RUNS), others)
 
 
-def sound(mix: list[tuple[Any, int]], delta: float, neighbouring: Neighbouring) -> None:
-    """No accountant's curve is below the truth, NaN or negative, and none refuses without reason."""
+def curves(mix: list[tuple[Any, int]], neighbouring: Neighbouring) -> list[PrivacyProfile]:
+    releases = [Release(label="release", mechanism=m, count=count) for m, count in mix]
+    return profiles(compose(releases, neighbouring))
+
+
+def epsilons(found: list[PrivacyProfile], delta: float, revealed: float) -> dict[str, float]:
+    """Every accountant's epsilon; one may refuse only where delta is not enough."""
+    answers = {}
+    for profile in found:
+        try:
+            answers[profile.method] = profile.epsilon(delta)
+        except CannotBound:
+            assert delta <= revealed * CLOSE, profile.method
+    return answers
+
+
+def in_order(answers: dict[str, float]) -> None:
+    """The exact curve of the pairs is the best, divergences come next, and rho alone last."""
+    ladder = [answers[method] for method in ("pld", "rdp", "zcdp") if method in answers]
+    assert all(better <= worse * CLOSE for better, worse in itertools.pairwise(ladder)), answers
+
+
+def sound(mix: list[tuple[Any, int]], deltas: Sequence[float], neighbouring: Neighbouring) -> Counter[str]:
+    """No accountant's curve is below the truth, NaN or negative, and none refuses without reason.
+
+    Nor is a lower end above the truth, a method above one that knows less, or an epsilon less for more
+    delta or for one run fewer. Returns how many figures were compared, and with what.
+    """
     mixtures = MixtureOfGaussians | SampledRecords | RandomAllocation
     if any(isinstance(m, mixtures) for m, _ in mix) and neighbouring is Neighbouring.REPLACE_ONE:
         neighbouring = Neighbouring.ADD_OR_REMOVE_ONE  # nothing is claimed of replaced units there
-    releases = [Release(label="release", mechanism=m, count=count) for m, count in mix]
-    with mp.workdps(40):
-        pairs = [(pair_of(m), count) for m, count in mix]
-    # What is proved where a record is replaced holds for one that is added too, at the same sensitivity. A
-    # table says itself which way round it is worst.
-    turned = [
-        (a if isinstance(m, Tabulated) else reversed_pair(a), n)
-        for (a, n), (m, _) in zip(pairs, mix, strict=True)
-    ]
-    orders = [composed(pairs), composed(turned)]
-    revealed = max(float(mp.fsum(p for p, q in order if q == 0)) for order in orders)
-    for profile in profiles(compose(releases, neighbouring)):
-        try:
-            epsilon = profile.epsilon(delta)
-        except CannotBound:
-            assert delta <= revealed * (1 + 1e-9), profile.method
-            epsilon = 1.0
-        else:
-            assert 0.0 <= epsilon < math.inf, profile.method
-            assert all(least_delta(order, epsilon) <= delta * (1 + 1e-12) for order in orders), profile.method
-        for at in (0.0, 0.5 * epsilon, epsilon):
-            found = profile.delta(at)
-            assert 0.0 <= found <= 1.0, profile.method
-            assert all(least_delta(order, at) <= found * (1 + 1e-12) + ROUNDING for order in orders), (
-                profile.method
-            )
+    found, truth, seen = curves(mix, neighbouring), truth_of(mix), Counter[str]()
+    tails = sum(count * (MIXTURE_TAIL if isinstance(m, mixtures) else TAIL) for m, count in mix)
+    revealed = truth.revealed + tails
+    before: dict[str, float] = {}
+    for delta in deltas:
+        answers = epsilons(found, delta, revealed)
+        seen["refused"] += len(found) - len(answers)
+        if not answers:
+            continue
+        assert all(0.0 <= epsilon < math.inf for epsilon in answers.values()), answers
+        least = min(answers.values())
+        assert truth.delta(least) <= delta * (1 + 1e-12) + ROUNDING, (delta, answers)
+        if delta > 1e15 * tails:  # below, what tables leave out weighs more than what divergences lose
+            in_order(answers)
+        assert all(answers[name] >= before.get(name, 0.0) / CLOSE for name in answers), (delta, answers)
+        seen["epsilons"] += len(answers)
+        before = answers
+        for profile in found:
+            if truth.exact and isinstance(profile, LossProfile) and profile.method in answers:
+                lower = profile.bracket(delta).lower
+                assert 0.0 <= lower <= answers[profile.method], delta
+                assert lower == 0.0 or truth.delta(lower / CLOSE) >= delta / CLOSE, (delta, lower)
+                seen["lower ends"] += 1
+        for at in (0.0, 0.5 * least, least):
+            values = {profile.method: profile.delta(at) for profile in found}
+            assert all(0.0 <= value <= 1.0 for value in values.values()), values
+            assert truth.delta(at) <= min(values.values()) * (1 + 1e-12) + ROUNDING, (at, values)
+            seen["deltas"] += len(values)
+    delta = deltas[len(deltas) // 3]
+    fewer = epsilons(found, delta, revealed)
+    (first, count), *others = mix
+    more = epsilons(curves([(first, count + 1), *others], neighbouring), delta, 1.0)
+    assert all(more[name] >= fewer[name] / CLOSE for name in fewer if name in more), (fewer, more)
+    return seen + Counter({"mixes": 1, "exact": int(truth.exact), "runs": sum(n for _, n in mix)})
 
 
 def swept(first: st.SearchStrategy[Any], examples: int) -> None:
     """`sound` for so many mixes."""
-    test = given(mix=mixes(first), delta=DELTA, neighbouring=st.sampled_from(list(Neighbouring)))(sound)
-    settings(parent=settings(), max_examples=examples, deadline=None)(test)()
+    deltas = st.sampled_from(DELTAS).map(lambda delta: (delta,))
+
+    @settings(parent=settings(), max_examples=examples, deadline=None)
+    @given(mix=mixes(first), deltas=deltas, neighbouring=st.sampled_from(list(Neighbouring)))
+    def test(mix: list[tuple[Any, int]], deltas: tuple[float], neighbouring: Neighbouring) -> None:
+        sound(mix, deltas, neighbouring)
+
+    test()
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -483,6 +611,64 @@ def test_no_answer_is_below_the_truth_at_length(kind: str) -> None:
 )
 def test_the_sweep_notices_an_answer_that_is_too_low(mechanism: Any) -> None:
     """A planted fault: the epsilon of one run where there are four; its innocent twin passes in the sweep."""
-    profile = profiles(compose([Release(label="r", mechanism=mechanism, count=1)], Neighbouring.REPLACE_ONE))
-    low = min(each.epsilon(1e-6) for each in profile)
-    assert least_delta(composed([(pair_of(mechanism), 4)]), low) > 1e-6
+    low = min(epsilons(curves([(mechanism, 1)], Neighbouring.REPLACE_ONE), 1e-6, 0.0).values())
+    assert truth_of([(mechanism, 4)]).delta(low) > 1e-6
+
+
+class HighEnds(LossProfile):
+    def bracket(self, delta: float) -> Bracket:
+        """Both ends one per cent above the truth."""
+        upper = 1.01 * super().bracket(delta).upper
+        return Bracket(upper, upper)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A profile whose epsilon is three times as large where `where` says so."""
+
+    profile: PrivacyProfile
+    method: str
+    where: Callable[[float], bool]
+
+    def epsilon(self, delta: float) -> float:
+        return self.profile.epsilon(delta) * (3.0 if self.where(delta) else 1.0)
+
+    def delta(self, epsilon: float) -> float:
+        return self.profile.delta(epsilon)
+
+
+def high_ends(found: list[Any], runs: int) -> list[Any]:
+    return [HighEnds(one.exposures) if isinstance(one, LossProfile) else one for one in found]
+
+
+def raised(method: str, where: Callable[[float, int], bool]) -> Callable[[list[Any], int], list[Any]]:
+    def change(found: list[Any], runs: int) -> list[Any]:
+        return [
+            Raised(one, method, lambda delta: where(delta, runs)) if one.method == method else one
+            for one in found
+        ]
+
+    return change
+
+
+FAULTS: dict[str, Callable[[list[Any], int], list[Any]]] = {
+    "a lower end above the truth": high_ends,
+    "the exact curve above divergences": raised("pld", lambda delta, runs: True),
+    "more for more delta": raised("zcdp", lambda delta, runs: delta > 1e-6),
+    "less for more runs": raised("zcdp", lambda delta, runs: runs == 1),
+}
+
+
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_the_sweep_notices_each_fault(fault: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted faults that leave every upper bound sound; without one nothing is found."""
+    mix, honest = [(Gaussian(sigma=1.0, sensitivity=L2(1.0)), 1)], curves
+
+    def planted(some: list[tuple[Any, int]], relation: Neighbouring) -> list[Any]:
+        return FAULTS[fault](honest(some, relation), some[0][1]) if fault else honest(some, relation)
+
+    monkeypatch.setitem(globals(), "curves", planted)
+    with pytest.raises(AssertionError) if fault else contextlib.nullcontext():
+        found = sound(mix, (1e-4, 1e-12), Neighbouring.ZERO_OUT)
+        assert found["lower ends"] == 2
+        assert found["exact"] == 1

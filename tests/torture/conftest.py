@@ -9,16 +9,14 @@ import pytest
 
 from dpaudit.app.report import chart
 from dpaudit.auditors.replay import sampler_check
-from dpaudit.pipeline.audit import TRIALS
 from tests.torture.tools import OWN
 
 
 @pytest.fixture(autouse=True)
 def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audits of a few recordings and draws: it is not their power that is tried here."""
+    """Audits of a few draws: it is not their power that is tried here."""
     for name in ("DRAWS", "SLOW_DRAWS", "CHOICES"):
         monkeypatch.setattr(sampler_check, name, max(100, getattr(sampler_check, name) // 100))
-    monkeypatch.setitem(TRIALS, "replay", 5)
 
 
 @pytest.fixture

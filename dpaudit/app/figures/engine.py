@@ -19,17 +19,17 @@ from dpaudit.app.main import COMMAND
 from dpaudit.app.options.files import make_folder
 from dpaudit.app.options.option import COUNT, PATH, SEED, Decorator, option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture, html_page, markdown
-from dpaudit.app.report.chart import png, svg
+from dpaudit.app.report.chart import png, require_drawing, svg
 from dpaudit.app.text import output
 from dpaudit.app.text.failures import EXIT_INTERRUPTED
 from dpaudit.app.text.output import bullets, line, print_json, print_text, unwrapped, upper
-from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import Accounting, leading_figure
 from dpaudit.claims.claims import Claim
 from dpaudit.curator.running import run
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
+from dpaudit.progress import Work
 
 P = TypeVar("P")
 
@@ -70,18 +70,18 @@ class Session:
         Interrupted it exits, after printing what is kept and how to go on.
         """
         begun = cache.runs(first)
-        progress = Progress(begun + cache.runs(then(first)), "runs")
+        work = Work("runs", begun + cache.runs(then(first)), lasting=True)
         compute = partial(cache.finished, path=self.path, workers=self.workers)
         wanted = list(first)
         try:
-            with progress:
-                found = compute(first, progress=progress)
+            with work:
+                found = compute(first, progress=work)
                 further = then(found)
                 wanted += further
-                done = compute(further, progress=lambda count: progress(begun + count))
+                done = compute(further, progress=lambda count: work(begun + count))
         except KeyboardInterrupt:
             # Counted from the file: the last run may have been kept before progress was told of it.
-            kept = f"{cache.kept(wanted, self.path)} of {progress.total} runs are kept in {self.path}"
+            kept = f"{cache.kept(wanted, self.path)} of {work.total} runs are kept in {self.path}"
             note(f"interrupted: {kept}; the same command goes on from there")
             click.get_current_context().exit(EXIT_INTERRUPTED)
         return found, done
@@ -156,6 +156,7 @@ def figure_command(
                 what, where = "no folder to write to", "dpaudit reproduce"
                 why = "a figure is a picture, its data and every run behind it"
                 raise UsageError(what, where=where, why=why, remedy="add -o DIR")
+            require_drawing(f"dpaudit reproduce {name}")
             make_folder(folder)
             typed = click.get_current_context().meta.get(COMMAND, f"dpaudit reproduce {name}")
             session = Session(name, typed, folder, range(seed, seed + runs), workers)

@@ -42,10 +42,11 @@ class Plan:
     """The effort of one audit, nothing left open; `confidence` is this audit's share of the whole."""
 
     method: Literal["replay", "threshold", "sequential"]
-    trials: int
+    trials: int | None  # None: as many replays as may decide
     seconds: float | None
     seed: int
     confidence: float
+    search_pairs: bool = False
 
     @classmethod
     def of(cls, gate: Gate, profile: Profile, own: Effort, seed: int) -> Self:
@@ -56,7 +57,10 @@ class Plan:
         effort: Any = effort_of(gate, profile, own)
         seed = seed if own.seed is None else _drawn(own.seed)
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
-        return cls(effort.method, effort.trials, effort.time_limit, seed, 1 - error)
+        until_decided = effort.method == "replay" and effort.trials == TRIALS["pr", "replay"]
+        trials = None if until_decided else effort.trials
+        search_pairs = profile == "nightly" and effort.method == "replay"
+        return cls(effort.method, trials, effort.time_limit, seed, 1 - error, search_pairs)
 
     def audit(self, algorithm: Auditable, pairs: Sequence[Pair], /, **options: Any) -> Audit:
         """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
@@ -65,6 +69,7 @@ class Plan:
         """
         limit = None if self.method == "replay" or self.seconds is None else 0.8 * self.seconds
         effort: Any = {"method": self.method, "trials": self.trials, "confidence": self.confidence}
+        effort["search_pairs"] = self.search_pairs
         try:
             with nullcontext() if self.seconds is None else time_limit(self.seconds):
                 return audit(algorithm, pairs, time_limit=limit, **effort, **options)

@@ -4,9 +4,7 @@ What the working tree's configuration loosens, removes or waives compared with t
 what it tightens or adds counts. Exceptions are in `policy.allowed-changes` of the merge base.
 """
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from dpaudit.app.gate.audit_plan import Profile, effort_of, gate_confidence
 from dpaudit.app.gate.configuration import Configuration, parse_configuration
 from dpaudit.app.gate.report import Finding, Place
 from dpaudit.app.gate.settings import ClaimSettings, Gate, Target, Waiver
+from dpaudit.app.git import file_at, git
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.recheck import LEDGER
 
@@ -57,7 +56,7 @@ def held_to_base(
     folder, name = configuration.path.parent, configuration.path.name
     commit = _merge_base(folder, reference)
     working = configuration.gate or Gate()
-    content = _file_at(folder, commit, name)
+    content = file_at(folder, commit, name)
     if content is None:
         return Held(working)
     base = parse_configuration(folder / f"{name} at {commit[:12]}", content).gate
@@ -233,13 +232,13 @@ def _shown(value: Any) -> str:
 
 def _baseline_at(folder: Path, commit: str, path: str, scratch: Path) -> Path | None:
     """A certificate of the merge base with the ledger beside it, as files; None where it has none there."""
-    content = _file_at(folder, commit, path)
+    content = file_at(folder, commit, path)
     if content is None:
         return None
     own = scratch / str(len(list(scratch.iterdir())))
     own.mkdir()
     (own / Path(path).name).write_bytes(content)
-    ledger = _file_at(folder, commit, str(Path(path).with_name(LEDGER)))
+    ledger = file_at(folder, commit, str(Path(path).with_name(LEDGER)))
     if ledger is not None:
         (own / LEDGER).write_bytes(ledger)
     return own / Path(path).name
@@ -249,26 +248,14 @@ def _merge_base(folder: Path, reference: str) -> str:
     """The commit from which the working tree and `reference` went apart."""
     why = "the rules of a change are those of its merge base"
     remedy = "fetch it with its history: `git fetch --unshallow`, or fetch-depth: 0 in actions/checkout"
-    commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+    if shutil.which("git") is None:
+        raise UsageError("git is not installed", where="--base", remedy="install it, or leave --base out")
+    commit = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
     if commit is None:
         what = f"no commit is called {reference!r} in the repository of {folder}"
         raise UsageError(what, where="--base", why=why, remedy=remedy)
-    found = _git(folder, "merge-base", commit.decode().strip(), "HEAD")
+    found = git(folder, "merge-base", commit.decode().strip(), "HEAD")
     if found is None:
         what = f"{reference!r} and HEAD have no common commit"
         raise UsageError(what, where="--base", why=why, remedy=remedy)
     return found.decode().strip()
-
-
-def _file_at(folder: Path, commit: str, path: str) -> bytes | None:
-    """The content of a file, given from `folder`, at a commit; None where it has none."""
-    return _git(folder, "cat-file", "blob", f"{commit}:./{os.path.relpath(folder / path, folder)}")
-
-
-def _git(folder: Path, *arguments: str) -> bytes | None:
-    """What git prints; None where it fails."""
-    program = shutil.which("git")
-    if program is None:
-        raise UsageError("git is not installed", where="--base", remedy="install it, or leave --base out")
-    done = subprocess.run([program, "-C", str(folder), *arguments], capture_output=True, check=False)  # noqa: S603  (no shell)
-    return done.stdout if done.returncode == 0 else None

@@ -32,6 +32,7 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
 from dpaudit.pipeline.certify import NothingReleased, certified
+from dpaudit.progress import Work
 
 #: At most this many failing releases of a check are shown, and then the number of the others.
 MOST_RELEASES = 20
@@ -63,8 +64,12 @@ def run_gate(
             held = held_to_base(configuration, base, profile=profile, scratch=Path(scratch), at=at)
         gate = held.gate
         judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root, where)
-        checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
-        checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
+        wanted: list[tuple[str, Target | LedgerFile]] = [*gate.targets.items(), *gate.ledgers.items()]
+        checks = []
+        with Work("checks", len(wanted)) as work:
+            for number, (name, check) in enumerate(wanted):
+                work(number, name)
+                checks.append(judge_one.check(name, check))
     valid = [waiver for waiver in gate.waivers if waiver.expires >= today()]
     findings = (*held.findings, *waiver_findings(configuration, checks, at))
     covered = tuple(replace(check, findings=waived(check.findings, valid)) for check in checks)

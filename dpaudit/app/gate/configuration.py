@@ -1,6 +1,5 @@
 """Reading `[tool.dpaudit]`: every mistake is named with its file, line, table and key."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpaudit.app.gate.settings import Gate
 from dpaudit.errors import UsageError
+from dpaudit.models import did_you_mean
 
 TABLE = ("tool", "dpaudit")
 
@@ -110,9 +110,8 @@ def _words(complaint: Mapping[str, Any], key: _Key) -> tuple[str, str]:
     """What is wrong, and what to do about it."""
     if complaint["type"] == "extra_forbidden":
         known = _known_keys(key[:-1])
-        near = difflib.get_close_matches(str(key[-1]), known, n=1)
-        remedy = f"did you mean {near[0]!r}? " if near else ""
-        return f"unknown key {key[-1]!r}", f"{remedy}known keys are {', '.join(known)}"
+        remedy = f"{did_you_mean(str(key[-1]), known)}known keys are {', '.join(known)}"
+        return f"unknown key {key[-1]!r}", remedy
     if complaint["type"] == "missing":
         return f"the key {key[-1]!r} is missing", "add it"
     message = str(complaint["msg"]).removeprefix("Value error, ")
@@ -187,8 +186,7 @@ def _contradictions(gate: Gate | None) -> Iterator[tuple[_Key, str, str]]:
     known = [*gate.targets, *gate.ledgers]
     for position, waiver in enumerate(gate.waivers):
         if waiver.check not in known:
-            near = difflib.get_close_matches(waiver.check, known, n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"checks are {', '.join(known) or 'none'}"
+            remedy = f"{did_you_mean(waiver.check, known)}checks are {', '.join(known) or 'none'}"
             yield ("waivers", position, "check"), f"no check is called {waiver.check!r}", remedy
 
 

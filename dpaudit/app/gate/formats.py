@@ -25,7 +25,7 @@ def text(report: Report) -> list[RenderableType]:
     if report.checks:
         rows = [(c.name, c.claim, c.cost, c.proof, c.experiment, c.outcome) for c in report.checks]
         columns = ("check", "claim", "cost", "proof", "audit", "outcome")
-        parts += [table(columns, rows, whole=columns[3:]), line()]
+        parts += [table(columns, rows, whole=columns[3:], spare=("claim", "cost")), line()]
     parts += bullets("Findings", _text_lines([f for f in report.all_findings if f.waiver is None]))
     parts += bullets("Waived", _text_lines([f for f in report.all_findings if f.waiver is not None]))
     parts += bullets("Not checked", _not_checked(report))

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,26 @@ class Settings:
     stop_when_refuted: bool | None = None
     canaries: str | None = None
     guesses: int | None = None
+    search_pairs: bool | None = None
 
-    def number(self, method: str) -> int:
-        """How many trials."""
-        return TRIALS[method] if self.trials is None else self.trials
+    def of(self, target: str) -> "Settings":
+        """With a number of canaries, those that `canaries` in the target's own file makes."""
+        if self.canaries is None or not self.canaries.isdecimal():
+            return self
+        if self.trials is not None or self.canaries.strip("0") == "":
+            what = f"--canaries {self.canaries}" + ("" if self.trials is None else f" --trials {self.trials}")
+            raise UsageError(what, where="--canaries", remedy="give their number once, 1 or more")
+        place, found, _ = target.rpartition(":")
+        if not found:
+            what, why = f"--canaries {self.canaries} for {target}", "it has no file with `canaries`"
+            remedy = "name a function: --canaries MODULE:CALLABLE"
+            raise UsageError(what, where="--canaries", why=why, remedy=remedy)
+        return replace(self, trials=int(self.canaries), canaries=f"{place}:canaries")
+
+    @property
+    def number(self) -> int:
+        """How many canaries."""
+        return TRIALS["one-run"] if self.trials is None else self.trials
 
     def require_used(self, method: str) -> None:
         """Raise `UsageError` for an option that the method would ignore."""
@@ -76,19 +92,20 @@ class Settings:
 
     def canaries_with(self, functions: Mapping[str, Any]) -> Canaries:
         """The canaries, with their `functions`."""
-        return Canaries(self.number("one-run"), functions["insert"], functions["score"])
+        return Canaries(self.number, functions["insert"], functions["score"])
 
     def _made_canaries(self) -> Canaries:
         """Call what ``--canaries`` names with their number."""
-        number = self.number("one-run")
+        number = self.number
         if self.canaries is None:
             why, kind = "a one-run audit guesses which of them were in the data", "one_run.Canaries"
             called = "--canaries MODULE:CALLABLE, which is called with their number and returns"
             remedy = f"add {called} dpaudit.auditors.sampling.{kind}"
             raise UsageError("no canaries", where="--method one-run", why=why, remedy=remedy)
         make = _callable(self.canaries, "--canaries", "it is called with the number of canaries")
+        named = {} if self.score is None else {"score": self.score}
         with foreign_code(self.canaries, "making the canaries"):
-            made = make(number)
+            made = make(number, **named)
         if not isinstance(made, Canaries) or made.number != number:
             found = f"{made.number} canaries" if isinstance(made, Canaries) else f"a {type(made).__name__}"
             what = f"{self.canaries} returned {found}, asked for {number}"
@@ -98,8 +115,10 @@ class Settings:
 
 
 _USED_BY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("score", "workers", "dask", "chunk", "time_limit", "resume"), SAMPLING),
+    "score": (*SAMPLING, "one-run"),
+    **dict.fromkeys(("workers", "dask", "chunk", "time_limit", "resume"), SAMPLING),
     "stop_when_refuted": ("sequential",),
+    "search_pairs": ("replay",),
     **dict.fromkeys(("canaries", "guesses"), ("one-run",)),
 }
 
@@ -117,8 +136,8 @@ _OPTIONS = (
     option(
         "--trials",
         COUNT,
-        "Runs on each side of a pair, default 5000; of replay, recordings in each direction, 100; of "
-        "one-run, canaries, 1000.",
+        "Runs on each side of a pair, default 5000; of replay, recordings in each direction, default 6, and "
+        "up to 100 where they may decide; of one-run, canaries, 1000.",
         metavar="N",
     ),
     option(
@@ -126,7 +145,8 @@ _OPTIONS = (
         str,
         "How runs are compared. path.py:NAME: by a number or a vector of each output. logistic, "
         "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
-        "of all releases. Default: the output, if it is one number, else logistic.",
+        "of all releases. Default: the output, if it is one number, else logistic. Of one-run: what the "
+        "function of --canaries takes as `score`.",
         metavar="SCORE",
     ),
     option("--workers", COUNT, "Processes on this machine; default 1."),
@@ -150,10 +170,17 @@ _OPTIONS = (
     option(
         "--canaries",
         str,
-        "For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries.",
-        metavar="MODULE:CALLABLE",
+        "For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries. A number "
+        "stands for `canaries` in the file of TARGET.",
+        metavar="MODULE:CALLABLE|N",
     ),
-    option("--guesses", COUNT, "For one-run: how many coins are guessed; default a fifth of the canaries."),
+    option(
+        "--search-pairs",
+        bool,
+        "Of replay: also look for a worse pair than the given ones, and audit it as well.",
+        default=None,
+    ),
+    option("--guesses", COUNT, "For one-run: how many coins are guessed; default: chosen for the claim."),
 )
 
 

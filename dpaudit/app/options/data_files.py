@@ -65,7 +65,8 @@ def require_file(given: str) -> Path:
     path = Path(given)
     if not path.is_file():
         what = f"{path} is {'a folder' if path.is_dir() else 'not there'}"
-        raise UsageError(what, where=f"--data {given}", remedy="name a file that exists")
+        why = "there are no data to run on"
+        raise UsageError(what, where=f"--data {given}", why=why, remedy="name a file that exists")
     return path
 
 

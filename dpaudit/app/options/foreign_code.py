@@ -21,6 +21,7 @@ from dpaudit.app.text.target_text import (
     target_streams,
 )
 from dpaudit.errors import DpauditError, TargetRaised, UsageError
+from dpaudit.progress import Work
 
 
 @contextlib.contextmanager
@@ -33,7 +34,7 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
     """
     shown = is_shown() if shown is None else shown
     try:
-        with target_streams(reference, doing, shown=shown):
+        with Work(doing), target_streams(reference, doing, shown=shown):
             yield
     except ReaderGone:
         raise

@@ -12,6 +12,18 @@ PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False, path_type=Pa
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+class Words(click.Choice[str]):
+    """One of several words; of a mistyped one the answer names the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """As click says it, and which word may have been meant."""
+        import difflib
+
+        near = difflib.get_close_matches(str(value), self.choices, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return super().get_invalid_choice_message(value, ctx) + hint
+
+
 def plot_option(verb: Callable[..., Any]) -> Callable[..., Any]:
     """``--plot FILE``, as often as pictures are wanted, as ``pictures``."""
     words = "Also draw delta(epsilon), into an .svg, .png or .html file; repeatable."
@@ -26,6 +38,6 @@ def option(names: str, kind: Any, words: str, **more: Any) -> Decorator:
     if kind is bool:
         more["is_flag"] = True
     else:
-        more["type"] = click.Choice(kind) if isinstance(kind, list | tuple) else kind
+        more["type"] = Words(kind) if isinstance(kind, list | tuple) else kind
         more.setdefault("show_default", more.get("default") is not None)
     return click.option(*names.split(), help=words, **more)

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import UsageError
+from dpaudit.models import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ def load_target(
         why = "an algorithm is called with data and a curator"
         remedy = "name a function or an instance that is callable as (data, curator)"
         raise UsageError(f"{reference} is {what}, not an algorithm", where="TARGET", why=why, remedy=remedy)
+    if library is None and not isinstance(algorithm, Plain):
+        _require_two_arguments(reference, algorithm, "generator" if plain else "curator")
     if library is not None:
         if isinstance(algorithm, Plain) or plain:
             why = "a target draws its noise by itself, or a curator draws it in the library's place"
@@ -96,14 +98,27 @@ def load_target(
     return Target(reference, algorithm, data, claim)
 
 
+def _require_two_arguments(reference: str, algorithm: Any, second: str) -> None:
+    try:
+        signature = inspect.signature(algorithm)
+    except (TypeError, ValueError):  # compiled code need not have one
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        taken = ", ".join(signature.parameters)  # names alone: a default may be large, or private
+        what = f"{reference} takes ({taken}) and cannot be called with two arguments"
+        why, remedy = f"an algorithm is called with data and a {second}", f"define it as (data, {second})"
+        raise UsageError(what, where="TARGET", why=why, remedy=remedy) from None
+
+
 def _no_algorithm(reference: str) -> UsageError:
     """For a target without a colon that is not built in."""
     why = "there is nothing to run"
     if reference.endswith(".py"):
         what, remedy = f"{reference!r} names a file alone", f"add the function, as in {reference}:NAME"
         return UsageError(what, where="TARGET", why=why, remedy=remedy)
-    near = difflib.get_close_matches(reference, CATALOGUE, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    hint = did_you_mean(reference, CATALOGUE)
     remedy = f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME"
     return UsageError(f"no built-in algorithm {reference!r}", where="TARGET", why=why, remedy=remedy)
 

@@ -3,13 +3,27 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, Self, TypeAlias, assert_never
 
 #: Longer words are broken where a table needs the room.
 _LONGEST_WORD = 24
 
 #: How a badge looks; its words say the same without colour.
 Tone = Literal["good", "bad", "unclear"]
+
+
+class Linked(str):
+    """Words that link to another page in HTML, and are plain words elsewhere."""
+
+    __slots__ = ("address",)
+
+    def __new__(cls, words: str, address: str) -> Self:
+        """The words, and the page's address from this one."""
+        new = super().__new__(cls, words)
+        new.address = address
+        return new
+
+    address: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture in the file `name`."""
+    """A picture in the file `name`; in HTML it may also be something to work with."""
 
     name: str
     caption: str
@@ -69,7 +83,7 @@ Block: TypeAlias = Heading | Paragraph | Badges | Items | Code | Grid | Picture
 
 
 def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
-    """The page, with the SVG of each picture by its name, as a file that needs no other and no network."""
+    """The page, with each picture's SVG or HTML by its name, as a file that needs no other and no network."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -93,6 +107,8 @@ def _html_words(text: str) -> str:
     """Text as HTML, with code between backticks as code."""
     from markupsafe import Markup, escape
 
+    if isinstance(text, Linked):
+        return Markup('<a href="{}">{}</a>').format(text.address, str(text))
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  (escaped before)
 
 

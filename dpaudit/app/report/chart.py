@@ -4,11 +4,13 @@ The colours are those of Okabe and Ito, which colour-blind people can distinguis
 dashes. The style sheet of a page selects them by their values, and lightens them where the page is dark.
 """
 
+import importlib.util
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dpaudit.app.text.streams import all_printable
+from dpaudit.errors import MissingExtra
 
 #: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")
@@ -88,8 +90,25 @@ def specification(picture: Spec) -> Spec:
     return {**all_printable(picture), "config": _CONFIG}
 
 
+#: What stands on a page without pictures.
+NOT_DRAWN = "Pictures are left out: they need the extra `pictures`, `pip install 'dpaudit[pictures]'`."
+
+
+def can_draw() -> bool:
+    """Whether pictures can be drawn: the extra ``pictures`` is installed."""
+    return importlib.util.find_spec("vl_convert") is not None
+
+
+def require_drawing(where: str) -> None:
+    """Raise `MissingExtra` where pictures cannot be drawn."""
+    if not can_draw():
+        what, remedy = "pictures need the library vl-convert", "pip install 'dpaudit[pictures]'"
+        raise MissingExtra(what, where=where, why="without it nothing can be drawn", remedy=remedy)
+
+
 def svg(picture: Spec, background: str | None = None) -> str:
     """A specification as SVG, on nothing: the page around it has a colour of its own."""
+    require_drawing("the picture")
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(_on(background, picture)))
@@ -97,6 +116,7 @@ def svg(picture: Spec, background: str | None = None) -> str:
 
 def png(picture: Spec) -> bytes:
     """A specification as PNG on white, two pixels to a point."""
+    require_drawing("the picture")
     import vl_convert
 
     return bytes(vl_convert.vegalite_to_png(_on("white", picture), scale=2))

@@ -15,6 +15,7 @@ from dpaudit.app.report.chart import (
     colour,
     marks,
     png,
+    require_drawing,
     specification,
     svg,
 )
@@ -67,7 +68,12 @@ def write_pictures(paths: Sequence[Path], picture: Spec, title: str) -> None:
 
 
 def require_pictures(paths: Sequence[Path]) -> None:
-    """Raise `UsageError` for an ending but .svg, .png and .html, or a folder that cannot be written to."""
+    """Raise `UsageError` for an ending but .svg, .png and .html, or a folder that cannot be written to.
+
+    Raises `MissingExtra` where nothing can be drawn.
+    """
+    if paths:
+        require_drawing("--plot")
     for path in paths:
         if path.suffix.lower() not in _FORMATS:
             what = f"a picture in a {path.suffix or 'nameless'} file"

@@ -43,14 +43,14 @@ def leading(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
     if computed is None:
         stated = bound_figure(certificate.bounds[0]) if certificate.bounds else "no bound"
         return f"Stated, and not computed again: {stated}."
-    best = _approximate(certificate, computed)
+    best = approximate(certificate, computed)
     if best is None or not all(premise.holds for premise in certificate.claim.premises):
         return "No (epsilon, delta) is proved for this run."
     unit = certificate.unit if certificate.group_size == 1 else f"group of {certificate.group_size}"
     return f"Proved: {bound_figure(best)}-DP per {unit}, for all releases together, by {best.method}."
 
 
-def _approximate(certificate: Certificate, computed: Sequence[Bound]) -> Bound | None:
+def approximate(certificate: Certificate, computed: Sequence[Bound]) -> Bound | None:
     """The tightest bound on (epsilon, delta): at the claim's delta, if it has one."""
     own = certificate.bounds if isinstance(certificate.claim.guarantee, ApproxDP) else ()
     return next(iter((*own, *computed)), None)
@@ -115,7 +115,7 @@ def _parameters(certificate: Certificate, computed: Sequence[Bound] | None) -> l
     found = [("claimed", figure(claim))]
     source = "stated" if computed is None else "proved"
     found += [(source, f"{bound_figure(one)} by {one.method}") for one in certificate.bounds[:1]]
-    best = None if computed is None else _approximate(certificate, computed)
+    best = None if computed is None else approximate(certificate, computed)
     if best is not None and best not in certificate.bounds:
         found.append(("proved", f"{bound_figure(best)}-DP by {best.method}"))
     return found
@@ -137,7 +137,7 @@ def _strength(certificate: Certificate, computed: Sequence[Bound] | None) -> str
     words, guess = [], best_guess(certificate)
     if guess is not None:
         words.append(f"the best guess between two neighbouring data sets is right in {guess:g} of 100 cases")
-    best = None if computed is None else _approximate(certificate, computed)
+    best = None if computed is None else approximate(certificate, computed)
     if best is not None and isinstance(best.guarantee, ApproxDP):
         factor = math.exp(min(best.guarantee.epsilon, 100.0))
         shown = f"{upper(factor)}" if factor < _MOST_FACTOR else "more than a million"

@@ -52,7 +52,7 @@ def _budget(certificate: Certificate) -> Drawn | None:
     rows: list[dict[str, Any]] = [
         {
             "release": position,
-            "label": _short(share.label if share.number == 1 else f"{share.label} ({share.number})"),
+            "label": short(share.label if share.number == 1 else f"{share.label} ({share.number})"),
             "share": share.share,
             "words": f"{share.share:.1%}",
             "claim": _OWN_CLAIMS[share.verdict][0],
@@ -167,8 +167,8 @@ def _reach(audits: Sequence[Audit], least: int, most: int, places: Spec) -> list
     return []
 
 
-def _short(label: str) -> str:
-    # Before it is written into an expression, where escapes would be read again.
+def short(label: str) -> str:
+    """A label for an axis: printable before it is part of an expression, where escapes are read again."""
     label = printable(label)
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 

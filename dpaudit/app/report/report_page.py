@@ -8,7 +8,7 @@ from dpaudit.app.report.blocks import Badges, Block, Code, Grid, Heading, Items,
 from dpaudit.app.report.evaluation import RELATIONS, best_guess, evaluation, leading
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
-from dpaudit.app.text.conditions import sentences
+from dpaudit.app.text.conditions import WARNED, sentences
 from dpaudit.app.text.output import assured, counted, lower
 from dpaudit.app.text.streams import all_printable, printable
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
@@ -91,20 +91,23 @@ def _summary(certificate: Certificate, computed: Sequence[Bound] | None) -> Iter
     proof = Proof.PROVED if certificate.all_proved else Proof.NOT_PROVED
     experiment = certificate.experiment
     verdicts: list[tuple[str, str, Tone]] = [
-        ("Proof, from the ledger of every release", _spaced(proof), _TONES[proof]),
-        ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
+        ("Proof, from the ledger of every release", spaced(proof), _TONES[proof]),
+        ("Experiment, which can refute but never prove", spaced(experiment), _TONES[experiment]),
     ]
-    unknown = () if computed is not None else ("its figures were not computed again from its ledger",)
-    against = "; ".join((*certificate.against_publishing, *unknown))
-    provided = "yes, if everything under Not checked is true"
-    answer: tuple[str, Tone] = (f"no: {against}", "bad") if against else (provided, "good")
-    verdicts.append(("May this run's output be published?", *answer))
+    verdicts.append(("May this run's output be published?", *publishing(certificate, computed)))
     yield Badges(verdicts)
     yield Paragraph(_plainly(certificate))
     stated = ", ".join(AS_STATED)
     again = f"Bounds, curves and releases were computed again from the ledger; as stated are {stated}."
     believed = "No ledger stands beside the certificate: all figures and verdicts are believed as they stand."
     yield Paragraph(again if computed is not None else believed)
+
+
+def publishing(certificate: Certificate, computed: Sequence[Bound] | None) -> tuple[str, Tone]:
+    """Whether the output may be published, and how that looks."""
+    unknown = () if computed is not None else ("its figures were not computed again from its ledger",)
+    against = "; ".join((*certificate.against_publishing, *unknown))
+    return (f"no: {against}", "bad") if against else ("yes, if everything under Not checked is true", "good")
 
 
 def _plainly(certificate: Certificate) -> str:
@@ -181,7 +184,7 @@ def _row(share: Share) -> list[str]:
         "" if costliest.claimed is None else figure(costliest.claimed),
         figure(costliest.proved, proved=True),
         "" if share.share is None else f"{share.share:.1%}",
-        "" if share.verdict is None else _spaced(share.verdict),
+        "" if share.verdict is None else spaced(share.verdict),
     ]
 
 
@@ -220,6 +223,9 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
         lines = [_finding(finding) for finding in audit.findings]
         if audit.event:
             lines.append(f"tested: {audit.event}")
+        lines += [
+            f"not checked: {one}" for one in sentences(c for c in audit.not_checked if c.code in WARNED)
+        ]
         if audit.verdict is Experiment.INCONCLUSIVE:
             lines += [f"inconclusive: {reason}" for reason in audit.inconclusive]
         if lines:
@@ -240,7 +246,7 @@ def _finding(finding: Finding) -> str:
 def _audit_row(audit: Audit) -> list[str]:
     return [
         audit.method,
-        _spaced(audit.verdict),
+        spaced(audit.verdict),
         f"{audit.trials}",
         f"{audit.pairs}",
         _lower(audit.epsilon_lower),
@@ -335,7 +341,8 @@ def _lower(figure: float | None) -> str:
     return "" if figure is None else lower(figure)
 
 
-def _spaced(verdict: str) -> str:
+def spaced(verdict: str) -> str:
+    """A verdict in words."""
     return str(verdict).replace("_", " ")
 
 

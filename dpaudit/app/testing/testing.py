@@ -3,7 +3,6 @@
 Failures read like assertions: what was claimed, what came out, and what would make it true.
 """
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +27,7 @@ from dpaudit.curator.running import terms
 from dpaudit.errors import CannotBound, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
+from dpaudit.models import did_you_mean
 from dpaudit.pipeline.accounting import account
 from dpaudit.pipeline.audit import Method
 from dpaudit.pipeline.audit import audit as audit_on_pairs
@@ -51,8 +51,7 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     known = list(StatedClaim.__dataclass_fields__)
     unknown = [name for name in fields if name not in known]
     if arguments or unknown:
-        near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(unknown[0], known) if unknown else ""
         what = f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim"
         why = "a claim with an unknown part cannot be judged"
         remedy = f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}"
@@ -156,7 +155,8 @@ def audit(
     known = [name for profile, name in TRIALS if profile == "pr"]
     if method not in known:
         raise UsageError(f"no method {method!r}", where="dp_audit", remedy=f"methods are {', '.join(known)}")
-    trials = TRIALS["pr", method] if trials is None else trials
+    if method != "replay":  # which makes as many as may decide
+        trials = TRIALS["pr", method] if trials is None else trials
     effort: Any = {"method": method, "trials": trials, "confidence": 1 - error, "seed": seed}
     return audit_on_pairs(algorithm, pairs, claim=claim, **effort, **run_options)
 

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from dpaudit.app.text.conditions import not_checked
+from dpaudit.app.text.conditions import not_checked, warnings
 from dpaudit.app.text.output import assured, bullets, counted, line, lower
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding
@@ -27,12 +27,13 @@ def audit_words(audit: Audit) -> list[RenderableType]:
     parts: list[RenderableType] = [audit_line(audit)]
     if audit.epsilon_lower is not None:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}"))
-    return [*parts, *bullets("Findings", map(finding_words, audit.findings)), *_inconclusive(audit)]
+    parts += [*warnings(audit.not_checked), *bullets("Findings", map(finding_words, audit.findings))]
+    return [*parts, *_inconclusive(audit)]
 
 
 def audit_page(audit: Audit) -> list[RenderableType]:
     """The verdict in one line, what it covers, the figures behind it, and what was not checked."""
-    parts: list[RenderableType] = [audit_line(audit), line(_meaning(audit))]
+    parts: list[RenderableType] = [audit_line(audit), line(_meaning(audit)), *warnings(audit.not_checked)]
     parts += bullets("Findings", map(finding_words, audit.findings)) + bullets("Figures", _figures(audit))
     return [*parts, *_inconclusive(audit), *not_checked(audit.not_checked)]
 
@@ -69,7 +70,7 @@ def _meaning(audit: Audit) -> str:
     match audit.verdict:
         case Experiment.REFUTED if set(audit.refuted_by) == {"findings"}:
             return f"the ledger does not describe the algorithm; the figures are about {of}"
-        case Experiment.REFUTED if audit.method == "gdp" and isinstance(guarantee, GDP):
+        case Experiment.REFUTED if audit.method in {"gdp", "one-run"} and isinstance(guarantee, GDP):
             return f"the audit refutes {guarantee} in {of}; this says nothing about epsilon"
         case Experiment.REFUTED:
             return f"the audit refutes {guarantee} in {of}"
@@ -90,6 +91,9 @@ def _figures(audit: Audit) -> list[str]:
         guarantee = audit.claim and audit.claim.guarantee
         claimed = f"; claimed {guarantee.mu:.6g}" if isinstance(guarantee, GDP) else ""
         figures.append(f"mu >= {lower(audit.mu_lower)}{sure}{claimed}")
+    if audit.epsilon_if_gaussian is not None:
+        gaussian = f"epsilon >= {lower(audit.epsilon_if_gaussian)} at delta {audit.delta:g}"
+        figures.append(f"{gaussian}{sure}, if the privacy curve is Gaussian")
     if audit.p_value is not None:
         figures.append(f"p-value of the claim {audit.p_value:.3g}")
     names = {"replay": ("replay", "replays"), "one-run": ("canary", "canaries")}

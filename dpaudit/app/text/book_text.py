@@ -22,7 +22,7 @@ def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
     return next((bound.guarantee for bound in budget_bounds(cost, wanted)), None)
 
 
-def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
+def account_rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
     """Budget, spent, committed and remaining, one row for each scale that the budget says anything of."""
     costs = [account.budget, account.spent, account.committed, account.remaining]
     kind = {ZCDP: "rho (zCDP)", GDP: "mu (GDP)", PureDP: "epsilon (pure)"}
@@ -39,12 +39,14 @@ def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
 def account_text(account: Account, deltas: tuple[float, ...], *, history: bool) -> list[RenderableType]:
     """Figures on every scale, then reservations as they stand, or every event."""
     head = ("scale", "budget", "spent", "with reserved", "left for one run")
-    parts: list[RenderableType] = [line(about(account)), line(), table(head, _rows(account, deltas)), line()]
+    figures = table(head, account_rows(account, deltas), spare=("with reserved", "budget"))
+    parts: list[RenderableType] = [line(about(account)), line(), figures, line()]
     if history:
         hashes = [(e.ledger_hash or "")[:16] for e in account.events]
         events = zip(account.events, hashes, strict=True)
         cells = [(e.at, e.reservation, e.action, e.cost, ledger, e.note) for e, ledger in events]
-        parts += [table(("at", "reservation", "event", "counts", "ledger", "note"), cells), line()]
+        columns = ("at", "reservation", "event", "counts", "ledger", "note")
+        parts += [table(columns, cells, spare=("ledger", "at")), line()]
     elif account.entries:
         entries = [(e.reservation, e.state, e.cost, e.note) for e in account.entries]
         parts += [table(("reservation", "state", "counts", "note"), entries), line()]

@@ -80,6 +80,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.ROUNDED_SCORES: "the floating-point grid of the noise: scores were rounded before they were tested",
     Code.MU_ONLY: "the audit lower-bounds mu only: a refuted mu says nothing about epsilon",
+    Code.GAUSSIAN_CURVE: (
+        "that the privacy curve is Gaussian, as the epsilon of a Gaussian curve supposes; the audit itself "
+        "lower-bounds mu only"
+    ),
     Code.STOPPING_TIME: "that the moment at which {ended_by} ended the runs did not depend on their results",
     Code.INDEPENDENT_CANARIES: (
         "that the canaries were inserted independently, each as a unit of privacy of its own"
@@ -90,6 +94,19 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.REPLAYED_OUTPUTS: (
         "replay covers only the given pairs, and the outputs that the noise took or was set to"
+    ),
+    Code.UNMOVED: "what releases reveal that no pair moved in a recording of drawn noise ({releases})",
+    Code.UNMOVED_SHARE: (
+        "what releases reveal that no pair moved in a recording of drawn noise ({releases}); alone they cost "
+        "{share} of the whole, in {scale}"
+    ),
+    Code.UNMOVED_MOST: (
+        "what releases reveal that no pair moved in a recording of drawn noise ({releases}); alone they cost "
+        "{share} of the whole, in {scale}, half of the budget or more: give a pair that moves them"
+    ),
+    Code.PAIRS_NOT_SEARCHED: (
+        "worse pairs than the given ones: no change is known of records of their kind, or they differ in "
+        "several"
     ),
     Code.ALL_RELEASES: "the bound is for all releases together; the final output alone may reveal less",
     Code.BESIDE_RELEASES: (
@@ -116,6 +133,9 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
 }
 
+#: Shown beside an audit's verdict, which says little where they hold.
+WARNED: Final = frozenset({Code.UNMOVED_MOST})
+
 _REPLAYED = {False: "an audit by replay tests it", True: "the audit by replay tested it on its pairs"}
 _ENDED_BY = {"interrupt": "Ctrl-C", "time-limit": "the time limit"}
 
@@ -129,6 +149,8 @@ def sentence(condition: Condition) -> str:
         fields["releases"] = f"{counted(releases.number, 'release', 'releases')}: {labels}"
     if condition.replayed is not None:
         fields["replayed"] = _REPLAYED[condition.replayed]
+    if condition.share is not None:
+        fields["share"] = f"{100.0 * condition.share:.3g}%"
     if condition.ended_by is not None:
         fields["ended_by"] = _ENDED_BY[condition.ended_by]
     return printable(" ".join(SENTENCES[condition.code].format(**fields).split()))
@@ -140,5 +162,12 @@ def sentences(conditions: Iterable[Condition]) -> list[str]:
 
 
 def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
-    """What was not checked, as a list under that heading."""
-    return bullets("Not checked", sentences(conditions))
+    """What was not checked, as a list under that heading, but for what `warnings` shows."""
+    return bullets("Not checked", sentences(one for one in conditions if one.code not in WARNED))
+
+
+def warnings(conditions: Iterable[Condition]) -> list[RenderableType]:
+    """What stands beside an audit's verdict."""
+    return bullets(
+        "Warning", [f"not checked: {text}" for text in sentences(c for c in conditions if c.code in WARNED)]
+    )

@@ -22,7 +22,7 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 #: A table shows no more rows than this, and says how many it leaves out.
 MOST_ROWS = 40
 
-_NARROWEST = 40
+_NARROWEST, _LONGEST_WORD = 40, 24
 _STYLES = {
     **dict.fromkeys(("PROVED", "NOT_REFUTED", "holds"), "green"),
     **dict.fromkeys(("NOT_PROVED", "REFUTED", "FAILS", "DISAGREES:"), "bold red"),
@@ -84,7 +84,8 @@ def table(
 ) -> Table:
     """A table whose `whole` columns and all words stay on one line if there is room; others wrap.
 
-    The `spare` columns are left out, one after another, before a word is broken.
+    Before a word is broken, empty columns are left out, and then the `spare` ones, one after another. What is
+    longer than any word, such as a hash, is broken all the same.
     """
     # Below 78 columns none is kept from wrapping, else the others would vanish.
     names, given, kept = list(columns), [list(row) for row in rows], set(whole) if _columns() >= 78 else set()
@@ -93,15 +94,19 @@ def table(
     natural = [max(map(cell_len, text)) for text in texts]
 
     def least_of(texts: Iterable[Sequence[str]]) -> list[int]:
-        words = [max(map(cell_len, " ".join(text).split()), default=0) for text in texts]
+        each = ((min(cell_len(word), _LONGEST_WORD) for word in " ".join(text).split()) for text in texts)
+        words = [max(word, default=0) for word in each]
         return [w if name in kept else word for name, w, word in zip(names, natural, words, strict=True)]
 
     least = least_of(texts)
     if sum(least) + 2 * (len(names) - 1) > _columns():
-        if spare:
-            left = [i for i, name in enumerate(names) if name != spare[0]]
+        empty = [i for i, text in enumerate(texts) if given and not any(text[1:])]
+        known = [name for name in spare if name in names]
+        if empty or known:
+            out = empty[0] if empty else names.index(known[0])
+            left = [i for i in range(len(names)) if i != out]
             narrower = ([row[i] for i in left] for row in given)
-            return table([names[i] for i in left], narrower, whole=kept, spare=spare[1:])
+            return table([names[i] for i in left], narrower, whole=kept, spare=known[0 if empty else 1 :])
         least = least_of([name] for name in names)
     gap = 3 if sum(least) + 3 * (len(names) - 1) <= _columns() else 2
     widths = _shared(natural, least, _columns() - gap * (len(names) - 1))

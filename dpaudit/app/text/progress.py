@@ -1,89 +1,116 @@
-"""How far a long computation, or the reading of a long file, has come, on stderr."""
+"""How far long work has come, on stderr: a bar at a terminal, gone at the end; in a log lines, and few."""
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from dpaudit.app.text.streams import note, printable
+from dpaudit.progress import Work, shown_by, words
 
-#: Without a terminal a line is printed at each tenth, and at the latest after so many seconds.
+#: In a log a line is printed at each tenth, and at the latest after so many seconds.
 INTERVAL = 30.0
 
 #: Files below this size, in bytes, are read in a second or two: a bar would only flicker.
 LONG = 20_000_000
 
+_MEGABYTE = 1_000_000
 
-class Progress:
-    """Say after each finished part how many of a `total` there are: a bar on a terminal, else plain lines.
 
-    Used in a ``with`` block it leaves the terminal as it was, whatever happens. `what` names the parts.
+def progress_shown() -> AbstractContextManager[None]:
+    """Show what is done inside: at a terminal as a bar, in a log as lines, in continuous integration not."""
+    if os.environ.get("CI"):
+        return shown_by(lambda _: None)
+    return shown_by(_Bar() if sys.stderr.isatty() else _Lines())
+
+
+class _Bar:
+    """The innermost work as one line at the foot of the terminal.
+
+    It is drawn whenever there is something new, and by no thread of its own: targets' processes are forks of
+    this one. One line, because rich would erase what a target printed between two.
     """
 
-    def __init__(self, total: int, what: str) -> None:
-        self.total, self.what = total, what
-        self._kept: int | None = None
-        self._begun = self._said = time.monotonic()
-        self._tenth = -1
+    def __init__(self) -> None:
         self._bar: Any = None  # rich's, which is slow to import
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
+        self._work: Work | None = None
 
-            detail = TextColumn("{task.fields[detail]}", markup=False)
-            name = TextColumn("{task.description}", markup=False)
-            columns = (MofNCompleteColumn(), name, BarColumn(), TimeRemainingColumn(), detail)
-            console = Console(stderr=True)
-            self._bar = Bar(*columns, console=console, redirect_stdout=False, redirect_stderr=False)
-        self._task = None if self._bar is None else self._bar.add_task(what, total=total, detail="")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    def __call__(self, done: int, detail: str = "") -> None:
-        """Note that `done` parts are finished, and a few words; the first call tells what was before."""
-        if self._kept is None:
-            self._kept = done
-            self._begun = time.monotonic()
-        if self._bar is not None and self._task is not None:
-            self._bar.start()
-            self._bar.update(self._task, completed=done, detail=detail)
-            if done == self.total:
-                self.close()
+    def __call__(self, under_way: Sequence[Work]) -> None:
+        if not under_way:
+            self._close()
             return
-        tenth, now = 10 * done // max(self.total, 1), time.monotonic()
-        if tenth != self._tenth or now - self._said >= INTERVAL:
-            words, new = f"{done} of {self.total} {self.what}", done - self._kept
-            if new and done < self.total:
-                words += f", about {(now - self._begun) / new * (self.total - done):.0f} s left"
-            note(words + (f"; {detail}" if detail else ""))
-            self._tenth, self._said = tenth, now
+        if self._bar is None:
+            self._bar = _rich_bar()
+            self._bar.start()
+        work = under_way[-1]
+        if work is not self._work:
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._bar.add_task("", total=work.total)
+            self._work = work
+        task = self._bar.task_ids[0]
+        shown = printable(words(under_way))
+        self._bar.update(task, completed=work.done, total=work.total, description=shown, refresh=True)
 
-    def close(self) -> None:
-        """Leave the last state standing."""
+    def _close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+        self._bar = self._work = None
+
+
+def _rich_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
+    columns = (BarColumn(20), TimeRemainingColumn(compact=True), name)
+    quiet: Any = {"redirect_stdout": False, "redirect_stderr": False, "auto_refresh": False}
+    return Progress(*columns, console=Console(stderr=True), transient=True, expand=True, **quiet)
+
+
+class _Lines:
+    """Lasting work alone, if it is no part of other counted work, as lines of a log."""
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+        self._before = 0  # what was done already when it was first told of
+        self._begun = self._said = 0.0
+        self._tenth = -1
+
+    def __call__(self, under_way: Sequence[Work]) -> None:
+        work = next((one for one in under_way if one.total is not None), None)
+        if work is None or work.total is None or not work.lasting or not work.told:
+            return
+        now = time.monotonic()
+        if work is not self._work:
+            self._work, self._before, self._begun, self._said, self._tenth = work, work.done, now, now, -1
+        tenth = 10 * work.done // max(work.total, 1)
+        if tenth == self._tenth and now - self._said < INTERVAL:
+            return
+        said, new = f"{work.done} of {work.total} {work.what}", work.done - self._before
+        if new and work.done < work.total:
+            said += f", about {(now - self._begun) / new * (work.total - work.done):.0f} s left"
+        note(said + (f"; {work.detail}" if work.detail else ""))
+        self._tenth, self._said = tenth, now
 
 
 @contextmanager
 def progress_on(path: Path) -> Iterator[Callable[[int], None] | None]:
-    """A function that takes the number of bytes just read; None for a short file or without a terminal.
-
-    The bar is gone afterwards, also after an error or Ctrl-C.
-    """
+    """A function that takes the number of bytes just read; None for a short file."""
     size = path.stat().st_size if path.is_file() else 0
-    if size < LONG or not sys.stderr.isatty():
+    if size < LONG:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
+    read = 0
+    with Work(f"MB of {printable(path.name)}", -(-size // _MEGABYTE)) as work:
 
-    with Bar(console=Console(stderr=True, markup=False), transient=True) as bars:
-        bar = bars.add_task(printable(path.name), total=size)
-        yield lambda read: bars.advance(bar, read)
+        def told(more: int) -> None:
+            nonlocal read
+            read += more
+            work(read // _MEGABYTE)
+
+        yield told

@@ -1,6 +1,7 @@
 """How an accounting, an audit and a ledger read as text."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -102,13 +103,14 @@ def _account_row(release: ReleaseAccount) -> list[object]:
 
 def shortfalls(accounting: Accounting) -> list[RenderableType]:
     """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
-    lines = [
+    named = Counter(
         f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
         for release in not_proved(accounting)[:MOST_ROWS]
         if release.claimed is not None
-    ]
-    if accounting.overview.failed > len(lines):
-        lines.append(f"and {accounting.overview.failed - len(lines)} more releases")
+    )
+    lines = [f"{words} ({alike} releases)" if alike > 1 else words for words, alike in named.items()]
+    if accounting.overview.failed > named.total():
+        lines.append(f"and {accounting.overview.failed - named.total()} more releases")
     return bullets("Not proved", [*lines, *total_shortfall(accounting)])
 
 

@@ -45,7 +45,7 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
         words += _wrong(rows, trials)
         sure = f"all bounds hold together with confidence {assured(confidence)}"
         words.append(f"{sure}; runs on each side; seed {seed}")
-        print_text(table(columns, map(_cells, rows)), line(), *map(line, words))
+        print_text(table(columns, map(_cells, rows), spare=("s", "runs")), line(), *map(line, words))
     return 0 if right == len(rows) else EXIT_NOT_PROVED
 
 

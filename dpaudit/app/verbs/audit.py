@@ -1,6 +1,5 @@
 """`dpaudit audit`: try to refute a claim by experiment."""
 
-import contextlib
 import functools
 from dataclasses import replace
 from typing import Any, cast
@@ -16,11 +15,9 @@ from dpaudit.app.options.option import SEED, option
 from dpaudit.app.options.processes import Opened, Processes, open_target, process_options
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
-from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
-from dpaudit.app.text.progress import Progress
+from dpaudit.app.text.output import line, output_format_option, print_json, print_text
 from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES
-from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
@@ -117,6 +114,7 @@ def audit(
         remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
         raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
     _require_no_pair(method, pair_reference)
+    settings = settings.of(target)
     if method is not None:
         settings.require_used(method)
     # What a cluster runs, it is sent.
@@ -165,26 +163,14 @@ def _on_pairs(
 ) -> Audit:
     sampling: dict[str, Any] = {}
     pairs = chosen.pairs
-    total = settings.number(method) * len(pairs)
-    with contextlib.ExitStack() as stack:
-        if method != "replay":
-            sampling = settings.sampling(chosen.kept)
-            progress = stack.enter_context(Progress(total, "runs a side"))
-            sampling["progress"] = lambda so_far: _show(progress, so_far)
-        stack.enter_context(foreign_code(target, "auditing it"))
+    if method == "replay":
+        sampling["search_pairs"] = bool(settings.search_pairs)
+    else:
+        sampling = settings.sampling(chosen.kept)
+    with foreign_code(target, "auditing it"):
         return audit_on_pairs(
             chosen.algorithm, pairs, method=method, trials=settings.trials, **sampling, **shared
         )
-
-
-def _show(progress: Progress, so_far: SoFar) -> None:
-    words = [] if so_far.pairs == 1 else [f"pair {so_far.pair + 1} of {so_far.pairs}"]
-    audit = so_far.audit
-    if audit is not None and audit.epsilon_lower is not None:
-        words.append(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}")
-    if audit is not None and audit.verdict is Experiment.REFUTED:
-        words.append("REFUTED")
-    progress(so_far.pair * so_far.trials + so_far.done, ", ".join(words))
 
 
 def _require_no_pair(method: str | None, pair: str | None) -> None:

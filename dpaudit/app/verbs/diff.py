@@ -80,7 +80,7 @@ def _text(found: Comparison) -> list[RenderableType]:
         for c in changes[: output.MOST_ROWS]
     ]
     columns = ("release", "", "base", "head", "growth")
-    parts += [output.line(), output.table(columns, shown, whole=("", "base", "head", "growth"))]
+    parts += [output.line(), output.table(columns, shown, whole=columns[1:], spare=("base", "head"))]
     if len(changes) > output.MOST_ROWS:
         left_out = len(changes) - output.MOST_ROWS
         parts.append(output.line(f"... and {left_out} more; --output-format json lists them"))

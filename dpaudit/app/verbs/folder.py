@@ -8,10 +8,10 @@ from rich.console import RenderableType
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import bullets, counted, line, print_json, print_text, table, unwrapped, upper
-from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.streams import note
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.many import EDGES, SUFFIX, UNFINISHED, Summary, ledgers_in, verify_folder
+from dpaudit.progress import Work
 
 
 def verify_in(
@@ -29,7 +29,7 @@ def verify_in(
     if number == 0:
         what, why = f"no file *{SUFFIX} in this folder or in those inside it", "there is nothing to verify"
         raise UsageError(what, where=str(folder), why=why, remedy="name the folder that runs write to")
-    with Progress(number, "ledgers") as progress:
+    with Work("ledgers", number, lasting=True) as progress:
         summary, whole = verify_folder(folder, stated.claim, cluster=cluster, progress=progress, **how)
     if output_format == "json":
         print_json(_answer(folder, summary, whole=whole))
@@ -98,7 +98,8 @@ def _text(folder: Path, found: Summary) -> list[RenderableType]:
             words = f"{least:g} to {below:g}" if below is not None else f"from {least:g}"
             rows.append([words, f"{bins[i]}", "#" * -(-30 * bins[i] // most)])
         worst = [line(f"{upper(figure)}  {name}") for figure, name in found.worst[scale]]
-        parts += [line(), table((scale, "ledgers", ""), rows), line(), *bullets(f"Worst {scale}", worst)]
+        histogram = table((scale, "ledgers", ""), rows, spare=("",))
+        parts += [line(), histogram, line(), *bullets(f"Worst {scale}", worst)]
     if found.failing:
         parts += bullets(_first("Not proved", len(found.failing), found.not_proved), map(line, found.failing))
     if found.errors:

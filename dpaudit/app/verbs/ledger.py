@@ -68,7 +68,8 @@ def _text(found: Ledger) -> list[RenderableType]:
     parts += [output.line(f"  {name} = {value}") for name, value in header.to_json()["parameters"].items()]
     rows = release_rows(found.releases[: output.MOST_ROWS])
     columns = ("release", "mechanism", "sensitivity", "partition", "claimed")
-    parts += [output.line(), output.table(columns, rows, whole=("claimed",), spare=("sensitivity",))]
+    spare = ("sensitivity", "partition")
+    parts += [output.line(), output.table(columns, rows, whole=("claimed",), spare=spare)]
     if len(found.releases) > output.MOST_ROWS:
         left_out = len(found.releases) - output.MOST_ROWS
         parts.append(output.line(f"... and {left_out} more; --output-format json lists them all"))

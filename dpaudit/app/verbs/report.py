@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.options.files import require_no_input
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.output import print_text, unwrapped
@@ -16,8 +17,9 @@ from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.certify import COMPARED
 from dpaudit.pipeline.recheck import LEDGER, require_figures
+from dpaudit.progress import Work
 
-Format = Literal["html", "md", "latex"]
+Format = Literal["html", "md", "latex", "card"]
 
 REPORT = "report.html"
 
@@ -27,6 +29,7 @@ REPORT = "report.html"
 Examples:
   dpaudit report out/certificate.json -o report.html
   dpaudit report out/certificate.json --format md
+  dpaudit report out/certificate.json --format card
   dpaudit report out/certificate.json -o page.html --registry entry.yaml
 
 Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
@@ -36,8 +39,8 @@ Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 @option("-o --output path", PATH, "Where the report goes; left out, to stdout.", metavar="FILE")
 @option(
     "--format form",
-    ["html", "md", "latex"],
-    "html: with pictures; md and latex: words and tables.",
+    ["html", "md", "latex", "card"],
+    "html: with pictures; md and latex: words and tables; card: what a model card says, in Markdown.",
     default="html",
 )
 @option(
@@ -64,9 +67,10 @@ def report(
         if output is not None:
             require_no_input(output, certificate, *(() if kept is None else (kept,)))
     found = Certificate.read(certificate)
-    computed = None if kept is None else computed_again(found, kept)
+    accounted = None if kept is None else accounted_again(found, kept)
+    computed = None if accounted is None else _approximate(accounted)
     entry = None if registry is None else _entry(found, computed)
-    text = report_text(found, computed, form)
+    text = _card(found, accounted) if form == "card" else report_text(found, computed, form)
     if registry is not None and entry is not None:
         replace_file(registry, entry.encode())
     if path is None:
@@ -76,18 +80,35 @@ def report(
     print_text(*(unwrapped(f"written: {one}") for one in (path, registry) if one is not None))
 
 
-def computed_again(certificate: Certificate, path: Path) -> Sequence[Bound]:
-    """The total as (epsilon, delta), once all the certificate's figures were found in its ledger's.
+def accounted_again(certificate: Certificate, path: Path) -> Accounted:
+    """What the ledger is accounted for, once all the certificate's figures were found in it.
 
     Raises what `Ledger.read` does, and `CertificateMismatch` where the two contradict each other.
     """
     ledger = Ledger.read(path, allow_unhashed=True)  # refused below with its reason
     certificate.require_ledger(ledger)
-    found = require_figures(certificate, ledger)
+    return require_figures(certificate, ledger)
+
+
+def computed_again(certificate: Certificate, path: Path) -> Sequence[Bound]:
+    """The total as (epsilon, delta); raises as `accounted_again`."""
+    return _approximate(accounted_again(certificate, path))
+
+
+def _approximate(accounted: Accounted) -> Sequence[Bound]:
     try:
-        return found.bounds(COMPARED)
+        return accounted.bounds(COMPARED)
     except CannotBound:
         return ()
+
+
+def _card(certificate: Certificate, accounted: Accounted | None) -> str:
+    if accounted is None:
+        why, remedy = "a card would repeat figures that nobody has checked", "give it with --ledger"
+        raise UsageError("--format card without the ledger", where="--format", why=why, remedy=remedy)
+    from dpaudit.app.report.model_card import model_card
+
+    return model_card(certificate, accounted, _approximate(accounted))
 
 
 def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
@@ -99,19 +120,28 @@ def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
     return registry_entry(certificate, computed)
 
 
-def report_text(certificate: Certificate, computed: Sequence[Bound] | None, form: Format = "html") -> str:
-    """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it."""
-    from dpaudit.app.report.blocks import html_page, latex, markdown
+def report_text(
+    certificate: Certificate, computed: Sequence[Bound] | None, form: Format = "html", *, up: str = ""
+) -> str:
+    """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it.
+
+    `up` is the address of a page about several certificates, to which a page in HTML links.
+    """
+    from dpaudit.app.report.blocks import Linked, Paragraph, html_page, latex, markdown
     from dpaudit.app.report.report_page import report as blocks
 
     if form == "md":
         return markdown(blocks(certificate, computed), pictures=False)
     if form == "latex":
         return latex(blocks(certificate, computed))
-    from dpaudit.app.report.chart import specification, svg
+    from dpaudit.app.report.chart import NOT_DRAWN, can_draw, specification, svg
     from dpaudit.app.report.report_charts import charts
 
-    drawn = charts(certificate)
-    captions = {name: caption for name, (_, caption) in drawn.items()}
-    pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
-    return html_page(blocks(certificate, computed, captions), pictures)
+    links = [Paragraph(Linked("All certificates", up))] if up else []
+    if not can_draw():
+        return html_page([*blocks(certificate, computed), Paragraph(NOT_DRAWN), *links], {})
+    with Work("drawing the report"):
+        drawn = charts(certificate)
+        captions = {name: caption for name, (_, caption) in drawn.items()}
+        pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
+        return html_page([*blocks(certificate, computed, captions), *links], pictures)

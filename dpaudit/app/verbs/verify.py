@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
 from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import PATH, option
-from dpaudit.app.text.conditions import not_checked
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.progress import progress_on
@@ -22,6 +22,9 @@ from dpaudit.pipeline.accounting import verify as verify_ledger
 
 #: The JSON answer holds no more rows than this, failing ones first, and says how many releases there are.
 MOST_ROWS_OF_JSON = 10_000
+
+#: Ledgers that are named where something is true of some of them.
+MOST_NAMED = 3
 
 
 @click.command(
@@ -79,6 +82,7 @@ def verify(
     else:
         for position, one in enumerate(judged):
             print_text(*([line()] if position else []), *_text(*one))
+        print_text(*_not_checked(judged))
     for path, found in judged:
         if _nothing(found.accounting):
             has_releases = found.accounting.overview.total
@@ -109,6 +113,13 @@ def _status(judged: list[tuple[Path, Verified]], *, strict: bool) -> int:
     if any(_nothing(one.accounting) for one in found):
         return EXIT_NOTHING
     return EXIT_INCONCLUSIVE if strict and any(one.not_certifiable for one in found) else 0
+
+
+def _of(paths: list[str], judged: int) -> str:
+    if len(paths) == judged:
+        return ""
+    more = f", and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return f" ({', '.join(paths[:MOST_NAMED])}{more})"
 
 
 def _answer(path: Path, found: Verified) -> dict[str, Any]:
@@ -142,4 +153,14 @@ def _text(path: Path, found: Verified) -> list[RenderableType]:
     parts += [line(), *accounting_table(accounting), line()]
     judged = accounting.verdict is not None and accounting.overview.total
     parts += bullets(line("proof", accounting.verdict) if judged else "Bounds", bound_words(accounting))
-    return [*parts, *shortfalls(accounting), *premises(claim), *not_checked(accounting.not_checked)]
+    return [*parts, *shortfalls(accounting), *premises(claim)]
+
+
+def _not_checked(judged: list[tuple[Path, Verified]]) -> list[RenderableType]:
+    """What was not checked, once; of several ledgers, with those it is about where not all are."""
+    about: dict[str, list[str]] = {}
+    for path, found in judged:
+        for words in sentences(found.accounting.not_checked):
+            about.setdefault(words, []).append(str(path))
+    lines = (f"{words}{_of(paths, len(judged))}" for words, paths in about.items())
+    return [*([line()] if about and len(judged) > 1 else []), *bullets("Not checked", lines)]

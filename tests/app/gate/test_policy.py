@@ -246,6 +246,10 @@ def test_a_targets_effort_goes_before_the_profiles_before_the_gates() -> None:
     pr, nightly = Plan.of(gate, "pr", own, 1), Plan.of(gate, "nightly", own, 1)
     assert (pr.trials, pr.seconds, pr.seed) == (10, 5.0, 3)
     assert (nightly.trials, nightly.seconds, nightly.seed) == (20, 5.0, 3)
+    assert (pr.search_pairs, nightly.search_pairs) == (False, True)
+    assert not Plan.of(gate, "nightly", Effort(method="threshold"), 1).search_pairs
+    assert Plan.of(Gate.model_validate({}), "pr", Effort(), 0).trials is None  # as many as may decide
+    assert Plan.of(Gate.model_validate({}), "nightly", Effort(), 0).trials == 1_000
     # Trials are meant for the method in force where they stand.
     sampled = Plan.of(gate, "pr", Effort(method="threshold"), 1)
     assert sampled.trials == 20_000

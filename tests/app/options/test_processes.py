@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditors.replay import forced_outputs
-from dpaudit.pipeline import audit
+from dpaudit.auditors.replay import forced_outputs, replay
 
 pytestmark = pytest.mark.usefixtures("own_processes", "few_runs")
 
@@ -58,9 +57,9 @@ trials = 1
 
 
 @pytest.fixture
-def few_runs(few_replays: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits make few runs: what is tested here is how one of them ends, and every one is a process."""
-    monkeypatch.setitem(audit.TRIALS, "replay", 1)
+    monkeypatch.setattr(replay, "FIRST", 1)
     monkeypatch.setattr(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
 
 

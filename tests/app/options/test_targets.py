@@ -31,7 +31,7 @@ def complaint(target: str) -> str:
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("dp-apvo", "did you mean dp-apvi?"),
+        ("dp-apvo", "did you mean 'dp-apvi'?"),
         ("mine.py", "add the function, as in mine.py:NAME"),
         ("mine.py:", "names no object"),
         (":sums", "names no object"),
@@ -56,6 +56,29 @@ def test_a_folder_a_number_a_class_and_a_near_miss(mine: Mine, tmp_path: Path) -
     with pytest.raises(UsageError) as caught:
         load_pair(mine("nope"))
     assert "do:  name something that it defines" in str(caught.value)
+
+
+def test_a_function_that_does_not_take_data_and_a_curator(tmp_path: Path) -> None:
+    own = tmp_path / "arguments.py"
+    lines = (
+        "def one(data): return data",
+        "def three(data, curator, extra): return data",
+        "def shown(data, *, flag='hidden'): return data",
+        "def default(data, curator, extra=3): return data",
+        "def any_number(*given): return given",
+        "class Called:",
+        "    def __call__(self, data, curator): return data",
+        "instance = Called()",
+    )
+    own.write_text("\n".join(lines) + "\n")
+    assert "takes (data) and cannot be called with two arguments" in complaint(f"{own}:one")
+    assert "define it as (data, curator)" in complaint(f"{own}:three")
+    assert "hidden" not in complaint(f"{own}:shown")
+    for name in ("default", "any_number", "instance"):
+        found = load_target(f"{own}:{name}", data_file=None, parameters={})
+        assert found.reference == f"{own}:{name}"
+    with pytest.raises(UsageError, match="define it as \\(data, generator\\)"):
+        load_target(f"{own}:one", data_file=None, parameters={}, plain=True)
 
 
 @pytest.mark.parametrize(

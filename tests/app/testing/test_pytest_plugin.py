@@ -232,7 +232,7 @@ def test_no_method(dp_audit):
         "nothing is judged",
         "without a claim",
         "nothing was released",
-        "did you mean rho?",
+        "did you mean 'rho'?",
         "it states no guarantee",
         "delta with rho",
         "finite",

@@ -20,6 +20,8 @@ PARAMETERS: dict[str, Any] = {
     "draws": 80_000,
     "accountant": "another library",
     "path": "base/certificate.json",
+    "share": 0.5,
+    "scale": "rho",
 }
 
 

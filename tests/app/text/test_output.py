@@ -124,3 +124,20 @@ def test_spare_columns_are_left_out_in_their_order(
     shown = capsys.readouterr().out
     assert [letter for letter in "abc" if letter * 20 in shown] == list(left)
     assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_an_empty_column_is_left_out_before_a_spare_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = "2026-11-23T02:35:11Z"
+    rows = [["reservation", "", "a note", at], ["other", None, "f" * 64, at]]
+    heads = {}
+    for columns in (80, 65, 48):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_text(table(("release", "partition", "note", "at"), rows, spare=("note",)))
+        heads[columns] = capsys.readouterr().out.split("\n")[0].split()
+    assert heads[80] == ["release", "partition", "note", "at"]
+    assert (heads[65], heads[48]) == (["release", "note", "at"], ["release", "at"])
+    monkeypatch.setenv("COLUMNS", "40")
+    print_text(table(("one", "a" * 20, "b" * 20), [], spare=("b" * 20,)))  # no rows: no column is empty
+    assert capsys.readouterr().out.split("\n")[0].split() == ["one", "a" * 20]

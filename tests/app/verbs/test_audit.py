@@ -24,7 +24,7 @@ KEYS = {
 
 
 def test_builtin_is_not_refuted(answer: Any) -> None:
-    status, found = answer("audit", "dp-apvi", "--seed", 4)
+    status, found = answer("audit", "dp-apvi", "--seed", 4, "--trials", 10)
     assert status == 0
     assert set(found) >= KEYS
     assert (found["verdict"], found["findings"]) == ("NOT_REFUTED", [])
@@ -74,10 +74,9 @@ def test_the_claim_is_printed_with_what_it_leaves_open(dpaudit: Any, mine: Any, 
     assert answer(*command)[1]["claim"]["trust_model"] == "central"
 
 
-@pytest.mark.usefixtures("all_replays")
 def test_replay_says_that_nothing_limits_what_it_could_refute(dpaudit: Any, mine: Mine) -> None:
     text = " ".join(dpaudit("audit", mine("sums"), "--pair", mine("pair")).stdout.split())
-    assert "100 replays in each direction: any epsilon could have been refuted" in text
+    assert "6 replays in each direction: any epsilon could have been refuted" in text
 
 
 def test_replay_cannot_speak_where_nothing_is_released(dpaudit: Any, answer: Any, tmp_path: Path) -> None:

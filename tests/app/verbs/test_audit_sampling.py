@@ -118,6 +118,9 @@ def silent(data, curator):
     return 0.0
 def canaries(number):
     return Canaries(number, lambda coins: coins.astype(float), lambda output: output)
+def scored(number, score):
+    assert score == "gradient"
+    return canaries(number)
 def too_few(number):
     return Canaries(number - 1, lambda coins: coins.astype(float), lambda output: output)
 """
@@ -193,6 +196,7 @@ def test_gdp_of_another_claim_is_refused(dpaudit: Any, own: Own) -> None:
     result = dpaudit("audit", own("honest"), "--pair", own("pair"), "--method", "gdp", "--epsilon", 1)
     assert result.exit_code == 2
     assert "a bound on mu cannot refute" in result.stderr
+    assert "runs a side" not in result.stderr  # before any run is made
 
 
 def test_delta_without_epsilon_says_where_the_bound_is_stated(audited: Answer) -> None:
@@ -384,6 +388,23 @@ def test_one_run_is_about_a_unit_more_or_less_unless_told_otherwise(dpaudit: Any
     assert head("needs_add_or_remove")[0].endswith("nothing claimed")
 
 
+def test_a_number_of_canaries_stands_for_those_in_the_targets_file(dpaudit: Any, own: Own) -> None:
+    command = ("audit", own("total"), "--plain", "--epsilon", 1, "--method", "one-run")
+    by_number = dpaudit(*command, "--canaries", 300)
+    assert by_number.stdout == dpaudit(*command, "--canaries", own("canaries"), "--trials", 300).stdout
+    assert "on 300 canaries" in by_number.stdout
+    named = dpaudit(*command, "--canaries", own("scored"), "--trials", 300, "--score", "gradient")
+    assert named.stdout == by_number.stdout
+    for wrong, said in (
+        (("--canaries", 0), "--canaries 0"),
+        (("--canaries", 9, "--trials", 9), "--canaries 9 --trials 9"),
+        (("--canaries", 9, "--score", "gradient"), "making the canaries"),
+    ):
+        refused = dpaudit(*command, *wrong)
+        assert (refused.exit_code, said in refused.stderr) == (2, True)
+    assert "no file" in dpaudit("audit", "dp-apvi", "--method", "one-run", "--canaries", 9).stderr
+
+
 def test_one_run(answer: Answer, own: Own) -> None:
     def run(name: str, *options: object) -> tuple[int, Any]:
         command = ["audit", own(name), "--plain", "--method", "one-run", "--canaries", own("canaries")]
@@ -437,7 +458,8 @@ def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
 
 @pytest.mark.parametrize("name", list(CATALOGUE))
 def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> None:
-    status, found = answer("audit", name, "--method", "threshold", "--trials", 12, *SURE)
+    few = ("-P", "ridge=0.03") if name == "private-lsvi-ucb" else ()  # enough for an update
+    status, found = answer("audit", name, *few, "--method", "threshold", "--trials", 12, *SURE)
     assert (status, found["verdict"], found["trials"]) == (0, "INCONCLUSIVE", 12)
 
 
@@ -448,6 +470,8 @@ def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> N
         (("--method", "replay", "--score", "exact"), "--score with --method replay"),
         (("--method", "threshold", "--canaries", "m:c"), "--canaries with --method threshold"),
         (("--method", "threshold", "--stop-when-refuted"), "--stop-when-refuted with"),
+        (("--method", "thresold"), "Did you mean threshold?"),
+        (("--library", "diffprivlb"), "Did you mean diffprivlib?"),
         (("--method", "threshold", "--score", "guess"), "no score 'guess'"),
         (("--method", "threshold", "--score", "json:decoder"), "not callable"),
         (("--method", "threshold", "--trials", 5), "10 trials or more"),

@@ -20,6 +20,7 @@ import rfc8785
 from dpaudit import ZCDP, Claim, Neighbouring
 from dpaudit.app.text.progress import LONG, progress_on
 from dpaudit.ledger.ledger import Header
+from dpaudit.progress import shown_by, words
 
 Write = Callable[..., Path]
 
@@ -119,18 +120,16 @@ def test_a_file_that_was_edited_is_told_before_anything_else(
     assert (result.exit_code, f"DPA205 {path}: no footer" in result.stderr) == (3, True)
 
 
-def test_a_bar_is_shown_to_people_alone_and_for_long_files_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "x"
+def test_a_bar_is_shown_for_long_files_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x\n"
     with path.open("wb") as file:
         file.truncate(LONG)
-    with progress_on(path) as progress:
-        assert progress is None  # stderr is no terminal here
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with progress_on(path) as progress:
+    seen: list[str] = []
+    with shown_by(lambda under_way: seen.append(words(under_way))), progress_on(path) as progress:
         assert progress is not None
-        progress(LONG)
+        progress(1_500_000)
+        progress(LONG - 1_500_000)
+    assert seen == ["0 of 20 MB of x\\n", "1 of 20 MB of x\\n", "20 of 20 MB of x\\n", ""]
     path.write_bytes(b"short")
     with progress_on(path) as progress:
         assert progress is None

@@ -125,6 +125,16 @@ def test_a_release_above_its_own_claim(answer: Any, dpaudit: Any, ledger_file: A
     assert dpaudit("verify", path, "--exit-zero").exit_code == 0
 
 
+def test_releases_that_exceed_their_claims_alike_share_a_line(dpaudit: Any, by_hand: Any) -> None:
+    over = changed(label="over", claimed={"kind": "zcdp", "rho": 1e-9})
+    other = changed(label="other", claimed={"kind": "zcdp", "rho": 1e-9})
+    path = by_hand(HEADER, over, over, other, over, {"record": "footer", "releases": 4})
+    text = dpaudit("verify", path, "--allow-unhashed").stdout.replace("\n    ", " ")
+    assert text.count("release 'over'") == text.count("release 'other'") == 1
+    assert text.count("(3 releases)") == 1
+    assert "more releases" not in text
+
+
 def test_several_ledgers_are_a_list(answer: Any, dpaudit: Any, ledger_file: Any) -> None:
     good, bad = ledger_file(0.25, name="good.jsonl"), ledger_file(0.75, name="bad.jsonl")
     status, found = answer("verify", good, bad)
@@ -337,3 +347,35 @@ def test_gaussian_noise_under_a_claim_of_pure_dp_hints_at_delta(dpaudit: Any, le
     assert "add --delta to claim (epsilon, delta)-DP" in pure.stderr
     for options in (["--epsilon", 4.89, "--delta", 1e-6], ["--epsilon", 1, "--delta", 1e-6], ["--rho", 0.1]):
         assert "--delta" not in dpaudit("verify", path, *options).stderr
+
+
+def test_of_several_ledgers_what_was_not_checked_is_printed_once(dpaudit: Any, ledger_file: Any) -> None:
+    from dpaudit import L2, Gaussian, Header, Ledger, Release
+
+    paths = [ledger_file(0.1, name=f"{name}.jsonl") for name in "abcde"]
+    declared = Ledger(Header(algorithm="hand-made", unit="row", neighbouring="replace-one"))
+    declared.append(Release(label="x", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))))
+    declared.finish()
+    paths.append(declared.write(paths[0].parent / "f.jsonl"))
+    said = " ".join(dpaudit("verify", *paths).stdout.split())
+    assert said.count("Not checked") == 1
+    assert said.count("nothing left the algorithm except through the ledger") == 1
+    named = f"the declared sensitivity of 1 release: 'x' ({paths[-1]})"
+    assert named.replace(" ", "") in said.replace(" ", "")  # a long path is broken between two lines
+    alone = dpaudit("verify", paths[-1]).stdout
+    assert str(paths[-1]) not in alone[alone.index("Not checked") :]
+
+
+def test_a_certificate_in_a_ledgers_place_is_named(dpaudit: Any, tmp_path: Path) -> None:
+    indented = tmp_path / "certificate.json"
+    indented.write_text('{\n  "schema": "dpaudit.certificate/2"\n}\n')
+    short = tmp_path / "short.json"
+    short.write_text('{"schema":"dpaudit.certificate/2"}')
+    for path in (indented, short):
+        for verb in (["verify"], ["ledger", "check"]):
+            result = dpaudit(*verb, path)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert "name the ledger, such as the ledger.jsonl beside a certificate" in result.stderr
+    edited = tmp_path / "ledger.jsonl"
+    edited.write_text('{"schema"\n')  # no certificate: the usual remedy
+    assert "Ledger.write" in dpaudit("verify", edited).stderr

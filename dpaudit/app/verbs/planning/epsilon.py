@@ -215,7 +215,7 @@ def _text(
         )
         for scale, one in found.items()
     ]
-    parts += [output.table(("", "at most", "accountant"), figures), output.line()]
+    parts += [output.table(("", "at most", "accountant"), figures, spare=("accountant",)), output.line()]
     for stated, verdict in verdicts.items():
         parts.append(output.line(f"claim {stated}:", verdict))
     missed = [stated for stated, verdict in verdicts.items() if verdict is Proof.NOT_PROVED]

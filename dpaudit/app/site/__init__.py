@@ -1,0 +1,1 @@
+"""`dpaudit site`: one static folder over many certificates, ledgers and books."""

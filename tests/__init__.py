@@ -1,0 +1,1 @@
+"""The tests, so that no other package of this name comes first."""
