@@ -4,7 +4,8 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import Parameter, Signature
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
@@ -190,6 +191,17 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
         return InvalidParameter(f"unknown field {path[-1]!r}", where=place, why=why, remedy=remedy)
     shown = "" if kind == "value_error" else f" (got {_short(first.get('input'))})"
     return InvalidParameter(f"{message}{shown}", where=place, remedy=_remedy(first))
+
+
+@contextmanager
+def named_by(spelled: Callable[[str], str]) -> Iterator[None]:
+    """Errors about a model's field name what the user gave it by: an option, say, as `spelled` has it."""
+    try:
+        yield
+    except InvalidParameter as error:
+        if field := re.match(r"[A-Z]\w*\.(\w+)", error.where):
+            error.where = spelled(field[1])
+        raise
 
 
 def _remedy(complaint: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism, Calibrated, OnSample
-from dpaudit.models import Model, did_you_mean
+from dpaudit.models import Model, did_you_mean, named_by
 
 _Fields: TypeAlias = dict[str, FieldInfo]
 
@@ -69,8 +69,9 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
             why, remedy = "its value would have to be guessed", f"add {spelled(name)}"
             raise InvalidParameter(f"{kind} without it", where=spelled(name), why=why, remedy=remedy)
     sampling = {name: stated[name] for name in _SAMPLING if name in stated and name not in _fields(model)}
-    mechanism: Any = _made(model, stated)
-    made: Any = _sample(sampling, spelled)(mechanism=mechanism, **sampling) if sampling else mechanism
+    with named_by(lambda name: spelled("sensitivity" if name == "value" else name)):
+        mechanism: Any = _made(model, stated)
+        made: Any = _sample(sampling, spelled)(mechanism=mechanism, **sampling) if sampling else mechanism
     return cast("AnyMechanism", made)
 
 

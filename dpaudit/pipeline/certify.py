@@ -53,7 +53,8 @@ class Certified:
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
     first, empty where it has no bound there. `parted` is how the run on the data differed from its twin's,
-    for the data's holder alone; `utility`, where it is asked for, the algorithm's own measures of its output.
+    for the data's holder alone, and `raised` the words of what it raised there, which may quote records;
+    `utility`, where it is asked for, the algorithm's own measures of its output.
     """
 
     run: Run
@@ -62,6 +63,7 @@ class Certified:
     certificate: Certificate
     parted: tuple[Finding, ...] = ()
     utility: Mapping[str, float] = field(default_factory=dict)
+    raised: tuple[str, ...] = ()
 
 
 @checked("certify")
@@ -163,7 +165,8 @@ def certified(
                 options: Any = {"claim": claim, "seed": seed or 0, "users": users, "budget": spare}
                 options |= {} if target.process.kind != "in-process" else {"in_process": True}
                 audits = [auditor(target.replayed, target.pairs, **options)]
-    parted = tuple(target.algorithm.findings) if isinstance(target.algorithm, Hosted) else ()
+    apart = target.algorithm if isinstance(target.algorithm, Hosted) else None
+    parted, raised = (tuple(apart.findings), tuple(apart.raised)) if apart else ((), ())
     approximate: Sequence[Bound] = ()
     if curves or opinion:
         with suppress(CannotBound):
@@ -180,7 +183,7 @@ def certified(
         second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
         process=target.process,
     )
-    return Certified(made, found, approximate, certificate, parted, figures)
+    return Certified(made, found, approximate, certificate, parted, figures, raised)
 
 
 _Parameters = ParamSpec("_Parameters")

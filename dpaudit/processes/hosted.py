@@ -79,6 +79,7 @@ class Hosted(Elsewhere):
         unread: whether outputs are returned as `Sent`.
         not_checked: what audits of it leave unchecked besides, as it says of itself.
         findings: how the worker differed from its twin, for the data's holder alone.
+        raised: the words of what it raised where its twin did not: they may quote records.
         measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
     """
 
@@ -94,6 +95,7 @@ class Hosted(Elsewhere):
     unread: bool = False
     drawn: Any = None
     findings: list[Finding] = field(default_factory=list)
+    raised: list[str] = field(default_factory=list)
     measured: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -112,7 +114,7 @@ class Hosted(Elsewhere):
 
     def alone(self) -> Hosted:
         """The algorithm without a twin, as audits run it."""
-        return replace(self, twin=None, with_utility=False, findings=[])
+        return replace(self, twin=None, with_utility=False, findings=[], raised=[])
 
     def __call__(self, data: HostedData, curator: Curator) -> Any:
         """The output: the twin's, where there is one."""
@@ -246,7 +248,7 @@ class _Lockstep(_Alone):
             elif kind == "end":
                 self._worker.finished()
             elif kind == "error":
-                self._part(f"it raises {found['kind']} where its twin ended", None)
+                self._part(f"it raises {found['kind']} where its twin ended", None, found["text"])
         return output
 
     def _answer(self, run: Started, asked: Asked) -> None:
@@ -263,7 +265,8 @@ class _Lockstep(_Alone):
                     self._part(difference, found)
             elif kind:
                 ends = "ends" if kind == "end" else f"raises {found['kind']}"
-                self._part(f"it {ends} where its twin asks for {_named(asked)}", None)
+                raised = found["text"] if kind == "error" else ""
+                self._part(f"it {ends} where its twin asks for {_named(asked)}", None, raised)
         try:
             known = self._admitted(asked)
             value = _neutral(asked, known[1][0]) if value is None else value
@@ -310,11 +313,12 @@ class _Lockstep(_Alone):
             return "", None
         return kind, found
 
-    def _part(self, why: str, asked: Asked | None) -> None:
+    def _part(self, why: str, asked: Asked | None, raised: str = "") -> None:
         """The worker and its twin go different ways: the run goes on without the worker's values."""
         label, where = (None, "") if asked is None else (asked.label, asked.where)
         detail = f"the run on the data and its twin's on a stand-in part: {why}"
         self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
+        self._hosted.raised.append(raised)
         if self._worker is not None:
             self._worker.end()
         self._worker = None

@@ -161,6 +161,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "the instance of a lower bound by its name": ("algorithms/catalogue.py", 6),
     "pairs that force updates": ("algorithms/online/private_lsvi_ucb.py", 15),
     "work that says how far it has come": ("dpaudit/app, dpaudit/pipeline", 23),
+    "figures out of range named by their options": ("dpaudit/models.py, app/options, app/verbs", 22),
+    "what a run raised, for the data's holder": ("dpaudit/pipeline/certify.py, app/verbs, app/gate", 9),
     "columns left out, what is said once": ("dpaudit/app/text, verbs", 29),
     "what stands in another's place": ("dpaudit/models.py, dpaudit/ledger/file.py", 19),
     "pages without pictures": ("dpaudit/app/report, verbs/report.py, figures", 30),

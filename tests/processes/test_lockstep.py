@@ -180,6 +180,7 @@ def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target) 
     assert made.run.ledger.hash == innocent.run.ledger.hash
     assert "control-flow" not in made.certificate.model_dump_json()
     assert "105" not in made.parted[0].detail or target is other_label_for_large_data
+    assert bool(made.raised[0]) == (target is raises_for_large_data)
 
 
 def sleeps_twice(data: Any, curator: Curator) -> Any:

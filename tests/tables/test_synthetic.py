@@ -131,3 +131,53 @@ def test_rows_follow_the_counts_that_were_measured() -> None:
     alike = ((rows["ward"] == "ICU") == rows["urgent"]).mean()
     assert abs(alike - ((frame["ward"] == "ICU") == frame["urgent"]).mean()) <= 0.02
     assert synthetic_rows(measured(frame, rho=1e6, seed=1).output, rows=50, seed=2).keys() == COLUMNS.keys()
+
+
+#: Public limits between the bins of a public table's columns.
+EDGES = {
+    "mean radius": [10.0, 12.0, 14.0, 16.0, 20.0],
+    "mean texture": [15.0, 18.0, 21.0, 25.0],
+    "mean area": [400.0, 600.0, 800.0, 1200.0],
+    "worst concavity": [0.1, 0.2, 0.3, 0.5],
+    "target": [0.5],
+}
+
+
+@pytest.mark.interoperability
+@pytest.mark.filterwarnings("default")  # of jax, which mbi computes with
+def test_on_a_public_table_rows_show_pairs_better_than_from_columns_alone() -> None:
+    """569 patients of the Wisconsin breast cancer study, which scikit-learn ships, at rho 0.5."""
+    from sklearn.datasets import load_breast_cancer
+
+    study = load_breast_cancer(as_frame=True).frame
+    frame = pd.DataFrame({name: np.digitize(study[name], edges) for name, edges in EDGES.items()})
+    columns = {name: list(range(len(edges) + 1)) for name, edges in EDGES.items()}
+    names, cost = list(columns), ZCDP(rho=0.5)
+
+    def whole(given: Any, curator: Curator) -> Any:
+        return curator.table(given, unit="person").bound(rows_per_unit=1).marginals(columns, cost=cost)
+
+    def columns_alone(given: Any, curator: Curator) -> Any:
+        table, each = curator.table(given, unit="person").bound(rows_per_unit=1), ZCDP(rho=0.1)
+        counts = {name: table.group_by(name, keys=columns[name]).count(cost=each) for name in names}
+        deviation = (0.5 / each.rho) ** 0.5
+        return [
+            {"columns": [n], "values": [columns[n]], "counts": list(found.values()), "deviation": deviation}
+            for n, found in counts.items()
+        ]
+
+    def distance_of_pairs(algorithm: Any) -> float:
+        """The mean over all pairs of columns of the total variation distance to the true rows."""
+        claim = Claim(cost, unit="person", neighbouring="add-or-remove-one")
+        found = run(algorithm, frame.assign(person=[f"p{i}" for i in range(len(frame))]), claim=claim, seed=1)
+        assert judge(found.ledger, account(found.ledger), (), command="run").all_proved
+        rows = pd.DataFrame(synthetic_rows(found.output, rows=5000, seed=1))
+        gaps = []
+        for pair in itertools.combinations(names, 2):
+            made, true = (each.value_counts(list(pair), normalize=True) for each in (rows, frame))
+            gaps.append(float(made.sub(true, fill_value=0.0).abs().sum()) / 2.0)
+        return sum(gaps) / len(gaps)
+
+    of_tree, of_columns = distance_of_pairs(whole), distance_of_pairs(columns_alone)
+    assert of_tree < 0.7 * of_columns
+    print(f"mean distance of pairs: {of_tree:.3f} from a tree, {of_columns:.3f} from columns alone")

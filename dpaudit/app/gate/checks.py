@@ -23,6 +23,7 @@ from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.processes import DEFAULT, Opened, Processes, open_target
 from dpaudit.app.text.output import counted, lower
 from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
+from dpaudit.app.text.target_text import tell_raised
 from dpaudit.certificate import verdicts
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
@@ -151,6 +152,7 @@ class _Judge:
         except NothingReleased:
             reason = f"{settings.target} released nothing through its curator"
             return replace(checked, findings=(Finding("nothing-to-check", name, reason, places.whole),))
+        tell_raised(settings.target, found.raised)
         certificate, accounting, ledger = found.certificate, found.accounted.accounting, found.run.ledger
         made = ledger.places
         places = replace(places, release=lambda label: place_in(made.of(label), self.root) or places.whole)

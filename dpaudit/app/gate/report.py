@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
-from dpaudit.app.text.streams import printable
-from dpaudit.app.text.target_text import without_text
+from dpaudit.app.text.streams import note, printable
+from dpaudit.app.text.target_text import is_shown, without_text
 from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.errors import DpauditError, IntegrityError
@@ -234,7 +234,10 @@ def _worst(findings: Iterable[Finding]) -> int:
 def error_finding(error: DpauditError, check: str, place: Place) -> Finding:
     """An error as a finding that no waiver can name."""
     rule = "integrity" if error.exit_status == _EXIT_INTEGRITY else "input"
-    return Finding(rule, check, str(without_text(error)), place)
+    said = without_text(error)
+    if said is not error and is_shown():
+        note(f"{check}: {error}")
+    return Finding(rule, check, str(said), place)
 
 
 def waived(findings: Sequence[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:

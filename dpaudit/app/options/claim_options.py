@@ -16,6 +16,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import ClaimMismatch, UsageError
+from dpaudit.models import named_by
 
 if TYPE_CHECKING:
     from dpaudit.certificate.statement import Statement
@@ -54,15 +55,16 @@ class StatedClaim:
             why = "delta belongs to (epsilon, delta)-DP"
             remedy = f"leave {prefix}delta out" if given else f"add {prefix}epsilon"
             raise UsageError(what, where=f"{prefix}delta", why=why, remedy=remedy)
-        if self.rho is not None:
-            return ZCDP(rho=self.rho)
-        if self.mu is not None:
-            return GDP(mu=self.mu)
-        if self.epsilon is None:
-            return None
-        if self.delta is None:
-            return PureDP(epsilon=self.epsilon)
-        return ApproxDP(epsilon=self.epsilon, delta=self.delta)
+        with named_by(prefix.__add__):
+            if self.rho is not None:
+                return ZCDP(rho=self.rho)
+            if self.mu is not None:
+                return GDP(mu=self.mu)
+            if self.epsilon is None:
+                return None
+            if self.delta is None:
+                return PureDP(epsilon=self.epsilon)
+            return ApproxDP(epsilon=self.epsilon, delta=self.delta)
 
     def required(self) -> AnyGuarantee:
         """The guarantee of a claim that is not stated by options; `UsageError` also if there is none."""
@@ -187,6 +189,7 @@ def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter |
     if rho is not None and mu is not None:
         why, remedy = "a curator holds one budget", "give one of them"
         raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
-    if mu is not None:
-        return GDPFilter(mu, neighbouring)
-    return None if rho is None else ZCDPFilter(rho, neighbouring)
+    with named_by("--budget-".__add__):
+        if mu is not None:
+            return GDPFilter(mu, neighbouring)
+        return None if rho is None else ZCDPFilter(rho, neighbouring)

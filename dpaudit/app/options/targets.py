@@ -18,7 +18,7 @@ from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import UsageError
-from dpaudit.models import did_you_mean
+from dpaudit.models import did_you_mean, named_by
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def load_target(
                 why = "built-in algorithms release through a curator"
                 raise UsageError(f"{word} for {reference}", where=word, why=why, remedy="leave it out")
         builtin = CATALOGUE[reference]
-        with foreign_code(reference, "preparing it"):
+        spelled = {name: f"-P {name}" for name in parameters}
+        with foreign_code(reference, "preparing it"), named_by(lambda name: spelled.get(name, name)):
             if data_file is None:
                 algorithm, data = builtin.example(**parameters)
             else:

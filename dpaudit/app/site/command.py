@@ -7,7 +7,7 @@ import click
 from dpaudit.app.options.files import make_folder
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.site.history import History, history
-from dpaudit.app.site.pages import INDEX, addresses, index
+from dpaudit.app.site.pages import INDEX, addresses, index, names_of
 from dpaudit.app.site.sources import Sources, read_sources
 from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
@@ -55,6 +55,8 @@ def site(ctx: click.Context, *, sources: tuple[Path, ...], folder: Path, books: 
         _write(folder, sources[0].resolve().name if len(sources) == 1 else "several folders", found)
     for name, error in found.broken.items():
         note(f"not read: {name}: {error}")
+    if found.left_out:
+        note(f"left out: {names_of(found.left_out)}: nothing in them says that dpaudit wrote them")
     counts = [
         (len(found.certificates), "certificate", "certificates"),
         (len(found.ledgers), "ledger", "ledgers"),

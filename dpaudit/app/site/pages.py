@@ -37,7 +37,7 @@ from dpaudit.pipeline.accounting import Verified
 INDEX = "index.html"
 
 #: More rows or pictures of one kind than these are counted, not shown.
-MOST_ROWS, MOST_PICTURES, MOST_BARS = 1000, 20, 40
+MOST_ROWS, MOST_PICTURES, MOST_BARS, MOST_NAMED = 1000, 20, 40, 20
 
 #: Budgets are shown as (epsilon, delta) there.
 _DELTAS = (1e-6,)
@@ -74,6 +74,7 @@ def index(title: str, found: Sources, histories: Mapping[str, History], pages: M
         _ledgers(found.ledgers),
         _books(found.accounts, captions),
         _broken(found.broken),
+        _left_out(found.left_out),
         _what_if(),
         [] if chart.can_draw() else [Paragraph(chart.NOT_DRAWN)],
     )
@@ -262,6 +263,17 @@ def _broken(broken: Mapping[str, DpauditError]) -> Iterator[Block]:
     rows = [[printable(name), error.code, meant[name]] for name, error in broken.items()]
     yield from _grid(("file", "error", "what it means"), rows, numbers=())
     yield Paragraph("`dpaudit verify` or `dpaudit report` on the file says more.")
+
+
+def _left_out(names: Sequence[str]) -> Iterator[Block]:
+    if names:
+        yield Paragraph(f"Left out: {names_of(names)}: nothing in them says that dpaudit wrote them.")
+
+
+def names_of(names: Sequence[str]) -> str:
+    """The first of these names of files, and how many more there are."""
+    more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(map(printable, sorted(names)[:MOST_NAMED])) + more
 
 
 def _what_if() -> Iterator[Block]:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from dpaudit.accountants.book import Account, Book
 from dpaudit.app.verbs.book import DEFAULT_BOOK
+from dpaudit.app.verbs.certify import OUTPUT
 from dpaudit.app.verbs.report import computed_again
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.claims.bounds import Bound
@@ -20,6 +21,7 @@ from dpaudit.progress import Work
 #: What a file says of itself in its first bytes, whatever its name.
 _CERTIFICATE, _LEDGER, _SQLITE = b"dpaudit.certificate/", b"dpaudit.ledger/", b"SQLite format 3\0"
 _BEGINNING: Final = 4096
+_SUFFIXES: Final = {".json", ".jsonl", ".sqlite"}
 
 _Read = TypeVar("_Read")
 
@@ -34,12 +36,16 @@ class Read:
 
 @dataclass
 class Sources:
-    """What was found, by the name of each file; `broken` is what could not be read, and why."""
+    """What was found, by the name of each file; `broken` is what could not be read, and why.
+
+    `left_out` are files that are named as ours are, and in which nothing says what they are.
+    """
 
     certificates: dict[str, Read] = field(default_factory=dict)
     ledgers: dict[str, Verified] = field(default_factory=dict)
     accounts: list[tuple[str, Account]] = field(default_factory=list)
     broken: dict[str, DpauditError] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     paths: dict[str, Path] = field(default_factory=dict)
 
     @property
@@ -67,6 +73,7 @@ def read_sources(given: Sequence[Path], books: Sequence[str], *, but: Path) -> S
             found.paths[name] = file
     paths = found.paths
     kinds = {name: kind for name, path in paths.items() if (kind := _kind_of(path))}
+    found.left_out += [name for name in paths.keys() - kinds.keys() if _could_be_ours(paths[name])]
     spoken_for = {paths[name].with_name(LEDGER) for name, kind in kinds.items() if kind == "certificate"}
     wanted = {name: kind for name, kind in kinds.items() if paths[name] not in spoken_for}
     with Work("files", len(wanted) + len(books)) as work:
@@ -106,7 +113,7 @@ def _files(path: Path, but: Path, found: Sources) -> Iterator[Path]:
 def _kind_of(path: Path) -> str | None:
     """What a file is, by its content or, where that is damaged, by the name that dpaudit gives such files."""
     name = path.name
-    if path.suffix not in {".json", ".jsonl", ".sqlite"} or name.endswith(".dsse.json"):
+    if not _could_be_ours(path):
         return None
     if path.exists() and not path.is_file():  # a pipe would be waited for
         return None
@@ -120,6 +127,11 @@ def _kind_of(path: Path) -> str | None:
     if path.suffix == ".jsonl":
         return "ledger" if _LEDGER in beginning or name == LEDGER else None
     return "book" if beginning.startswith(_SQLITE) or name == DEFAULT_BOOK else None
+
+
+def _could_be_ours(path: Path) -> bool:
+    """Whether a file is named as certificates, ledgers and books are; outputs and envelopes are none."""
+    return path.suffix in _SUFFIXES and path.name != OUTPUT and not path.name.endswith(".dsse.json")
 
 
 def _read_into(found: Sources, name: str, kind: str) -> None:
@@ -141,6 +153,7 @@ def _accounts(found: Sources, name: str, address: str | Path) -> None:
         book = Book(address, make=False)
     except UsageError:
         if isinstance(address, Path) and address.name != DEFAULT_BOOK:
+            found.left_out.append(name)
             return
         raise
     with book:

@@ -183,7 +183,7 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     from dpaudit.app.testing.testing import audit, audit_failure, audit_seed
     from dpaudit.app.text.target_text import without_text
     from dpaudit.curator.running import name_of
-    from dpaudit.errors import DataError, DpauditError, UsageError
+    from dpaudit.errors import DpauditError, UsageError
 
     node = request.node
     auditing = request.config.stash[_AUDITING]
@@ -214,11 +214,12 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         try:
             with _unlogged(shown), foreign_code(name_of(algorithm), "auditing it", shown=shown):
                 found = audit(algorithm, pairs, claim=claim, run_options=run_options, **plan)
-        except (UsageError, DataError) as mistake:
-            words = str(without_text(mistake)).replace("--show-target", "--dp-show-target")
-            raise pytest.fail.Exception(words, pytrace=False) from None
         except DpauditError as mistake:
-            raise mistake.with_traceback(None) from None
+            said = mistake if shown else without_text(mistake)
+            if said is mistake and not isinstance(mistake, UsageError):
+                raise mistake.with_traceback(None) from None
+            words = str(said).replace("--show-target", "--dp-show-target")
+            raise pytest.fail.Exception(words, pytrace=False) from None
         node.user_properties.append(("dp_audit", f"{found.verdict} by {found.method}, seed {found.seed}"))
         failure = audit_failure(found, allow_inconclusive=allow_inconclusive)
         if failure is not None:

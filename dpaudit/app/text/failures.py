@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from dpaudit.app.text.streams import ReaderGone, is_closed_pipe, note, silenced
-from dpaudit.app.text.target_text import may_quote_data, place_of, traceback_of
+from dpaudit.app.text.target_text import is_shown, may_quote_data, place_of, traceback_of, without_value
 from dpaudit.errors import DpauditError
 
 EXIT_NOT_PROVED, EXIT_INPUT, EXIT_INCONCLUSIVE, EXIT_NOTHING = 1, 2, 4, 5
@@ -40,7 +40,7 @@ def report(ctx: click.Context, error: Exception) -> int:
     if is_closed_pipe(error):
         return silenced()
     if isinstance(error, DpauditError):
-        words = str(error)
+        words = str(error if is_shown() else without_value(error))
     elif isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
         words = f"{place}{error.strerror or error}"

@@ -11,7 +11,7 @@ from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
 from dpaudit.certificate.verdicts import Accounting, Proof, ReleaseAccount, ReleaseGroup, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, figures
+from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP, figures
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
@@ -111,6 +111,8 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     lines = [f"{words} ({alike} releases)" if alike > 1 else words for words, alike in named.items()]
     if accounting.overview.failed > named.total():
         lines.append(f"and {accounting.overview.failed - named.total()} more releases")
+    if lines and accounting.verdict is Proof.PROVED:
+        lines.append("the total is proved; that a release's own claim is not fails the command all the same")
     return bullets("Not proved", [*lines, *total_shortfall(accounting)])
 
 
@@ -120,6 +122,8 @@ def total_shortfall(accounting: Accounting) -> list[str]:
     if claim is None or accounting.verdict is not Proof.NOT_PROVED:
         return []
     words = f"claimed {claim.guarantee}; no accountant has a finite bound on that scale"
+    if isinstance(claim.guarantee, PureDP):
+        words += ": add --delta to claim (epsilon, delta)-DP"
     if accounting.bounds:
         words = shortfall(accounting.bounds[0].guarantee, claim.guarantee)
     return [f"total: {words}"]

@@ -12,14 +12,21 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import IO, Any, Final, TypeVar
 
 import click
 
 from dpaudit.app.text.streams import note
-from dpaudit.errors import DataError, DpauditError, TargetRaised
+from dpaudit.errors import (
+    DataError,
+    DpauditError,
+    InvalidParameter,
+    NormMismatch,
+    TargetRaised,
+    UnknownKind,
+)
 from dpaudit.ledger.places import shown_place
 
 SHOW: Final = "--show-target-errors"
@@ -177,14 +184,36 @@ def place_of(error: BaseException) -> str:
 
 _CONTEXTS: Final = str(contextlib.__file__)
 
+#: Errors whose words quote a value that was given: one from private data, perhaps.
+_QUOTING: Final = InvalidParameter, NormMismatch, UnknownKind
+_ELSEWHERE: Final = f"run `dpaudit certify` in a terminal, or with {SHOW}"
+
 
 def without_text(error: DpauditError) -> DpauditError:
     """The error as a report may show it: what is wrong with records is for the data's holder alone."""
     if not isinstance(error, DataError):
-        return error
+        return without_value(error)
     what, why = "the data cannot be used", "what is wrong with records is for their holder"
-    remedy = f"run `dpaudit certify` in a terminal, or with {SHOW}"
-    return DataError(what, where=error.raised_at or "the data", why=why, remedy=remedy)
+    return DataError(what, where=error.raised_at or "the data", why=why, remedy=_ELSEWHERE)
+
+
+def tell_raised(reference: str, raised: Iterable[str]) -> None:
+    """Tell the data's holder, and nobody else, what a run on the data raised where its twin did not."""
+    for words in filter(None, raised):
+        note(f"{reference} raised {words}" if is_shown() else f"{SHOW} shows what {reference} raised")
+
+
+def without_value(error: DpauditError) -> DpauditError:
+    """The error as a log may show it: a value that a target's code gave may be private.
+
+    One that was given by an option, or in a configuration, is shown: no target's code gave that.
+    """
+    if not isinstance(error, _QUOTING) or not error.raised_at or error.where.startswith("-"):
+        return error
+    what = f"a value given at {shown_place(error.raised_at)} cannot be used, and may be private"
+    shown = type(error)(what, where=error.where, why=error.why, remedy=f"to see it, {_ELSEWHERE}")
+    shown.raised_at = error.raised_at
+    return shown
 
 
 def traceback_of(error: BaseException) -> str:
@@ -195,7 +224,8 @@ def traceback_of(error: BaseException) -> str:
     parts: list[str] = []
     one: BaseException | None = error
     while one is not None:
-        words = type(one).__name__ if is_targets_own(one) else f"{type(one).__name__}: {one}"
+        said = without_value(one) if isinstance(one, DpauditError) else one
+        words = type(one).__name__ + ("" if is_targets_own(one) else f": {said}")
         frames = "".join(traceback.format_tb(one.__traceback__))
         parts.append(f"Traceback (most recent call last):\n{frames}{words}")
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)

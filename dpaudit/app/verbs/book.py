@@ -18,6 +18,7 @@ from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import BudgetExceeded, UsageError
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.models import named_by
 
 DEFAULT_BOOK = "dpaudit-book.sqlite"
 
@@ -145,8 +146,9 @@ def show(
     *, dataset: str | None, deltas: tuple[float, ...], history: bool, address: str, output_format: str
 ) -> None:
     """Print budget, spent, reserved and remaining, on every scale."""
-    for delta in deltas:
-        ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability
+    with named_by("--".__add__):
+        for delta in deltas:
+            ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability
     with Book(address, make=False) as found:
         accounts = [found.account(name) for name in ([dataset] if dataset else found.datasets)]
     if output_format == "json":

@@ -18,7 +18,7 @@ from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_N
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
-from dpaudit.app.text.target_text import target_errors_option
+from dpaudit.app.text.target_text import target_errors_option, tell_raised
 from dpaudit.app.verbs.report import REPORT, report_text
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Experiment
@@ -175,6 +175,7 @@ def certify(
         print_text(unwrapped(files))
     for finding in found.parted:
         note(f"for the data's holder alone: {finding_words(finding)}")
+    tell_raised(target, found.raised)
     if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.parted:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:

@@ -115,10 +115,10 @@ def gate(
     )
     for kind, path in reports:
         replace_file(path, FORMATS[kind](report).encode())
-    if output_format == "text":
-        print_text(*text(report))
-    else:
+    if output_format != "text":
         click.echo(FORMATS[output_format](report), nl=False)
+    elif report.checks or report.exit_status != EXIT_INPUT:  # else all that there is to say stands on stderr
+        print_text(*text(report))
     if summary is not None:
         # Appended to: earlier steps of the job have written there too.
         with summary.open("a", encoding="utf-8") as file:

@@ -88,8 +88,6 @@ def verify(
             has_releases = found.accounting.overview.total
             reason = "no claim, in total or for any release" if has_releases else "no releases"
             note(f"nothing to check in {path}: {reason}")
-        elif stated.epsilon is not None and not found.accounting.bounds:  # which no delta can cause
-            note(f"{path}: no bound on pure epsilon-DP is known; add --delta to claim (epsilon, delta)-DP")
     if not exit_zero:
         ctx.exit(_status(judged, strict=strict))
 

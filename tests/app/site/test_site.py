@@ -48,6 +48,9 @@ def test_everything_is_shown_or_named(dpaudit: Any, runs: Path, tmp_path: Path) 
         ["edited/certificate.json", "DPA209"],
         ["ledger.jsonl", "DPA205"],
     ]
+    left_out = "pipe.jsonl, rows.jsonl, settings.json, trials.sqlite"
+    assert f"Left out: {left_out}: " in re.sub(r"\s+", " ", page)
+    assert f"left out: {left_out}: " in result.stderr
     linked = re.findall('<a href="([^"]*)"', page)
     assert linked == ["certificates/alone-certificate.html", "certificates/wards-certificate.html"]
     for address in linked:

@@ -54,6 +54,55 @@ def test_a_smaller_claim_than_the_noise_carries_is_not_proved(answer: Any) -> No
     assert (status, found["proof"]) == (1, "NOT_PROVED")
 
 
+def test_gaussian_noise_under_a_claim_of_pure_dp_hints_at_delta(dpaudit: Any) -> None:
+    pure = dpaudit("certify", "dp-apvi", "--epsilon", 7)
+    assert pure.exit_code == 1
+    assert "add --delta to claim (epsilon, delta)-DP" in " ".join(pure.stdout.split())
+
+
+def test_a_release_over_its_own_claim_explains_the_exit_code(
+    dpaudit: Any, mine: Mine, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "from dpaudit import L2, ZCDP, Gaussian\n"
+        "def sums(data, curator):\n"
+        "    noise = Gaussian(sigma=4.0, sensitivity=L2(2.0))\n"
+        "    return curator.release_sum(\n"
+        '        data, bound=1.0, mechanism=noise, label="x", claimed=ZCDP(rho=0.1)\n'
+        "    )\n"
+    )
+    words = "the total is proved; that a release's own claim is not fails the command all the same"
+    target = (f"{tmp_path / 'own.py'}:sums", "--pair", mine("pair"), "--unit", "row")
+    told = dpaudit("certify", *target, "--rho", 0.5)
+    assert (told.exit_code, words in " ".join(told.stdout.split())) == (1, True)
+    both = dpaudit("certify", *target, "--rho", 0.12)
+    assert (both.exit_code, words in " ".join(both.stdout.split())) == (1, False)
+
+
+def test_the_holder_of_rows_without_a_unit_is_told_the_column_and_what_to_do(
+    dpaudit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its twin has no rows: on stdout and in files, that the two part is all that may be known."""
+    monkeypatch.delenv("DPAUDIT_IN_PROCESS")
+    (tmp_path / "report.py").write_text(
+        "from dpaudit import ZCDP, Claim\n"
+        "def weekly(visits, curator):\n"
+        "    table = curator.table(visits, unit='patient').bound(rows_per_unit=2)\n"
+        "    return table.count(cost=ZCDP(rho=0.1))\n"
+        "weekly.claim = Claim(ZCDP(rho=0.1), unit='patient', neighbouring='add-or-remove-one')\n"
+    )
+    (tmp_path / "visits.csv").write_text("patient,ward\na,ICU\n,ER\nb,ER\n")
+    command = ("certify", f"{tmp_path}/report.py:weekly", "--data", tmp_path / "visits.csv")
+    quiet = dpaudit(*command)
+    told = dpaudit(*command, "--show-target-errors")
+    assert quiet.exit_code == told.exit_code == 1
+    assert "1 row" not in quiet.output
+    assert "--show-target-errors shows what" in quiet.stderr
+    assert "1 row has no 'patient'" in told.stderr
+    assert "leave these rows out before" in told.stderr
+    assert "1 row" not in told.stdout
+
+
 def test_without_folder_nothing_is_written(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
     mine("sums")
     before = set(tmp_path.rglob("*.json*"))

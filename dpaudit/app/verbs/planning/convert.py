@@ -16,6 +16,7 @@ from dpaudit.app.text.output import line, lower, print_json, print_text, table, 
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import DELTAS, RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
+from dpaudit.models import named_by
 from dpaudit.pipeline.convert import ORDERS, require_points
 from dpaudit.pipeline.convert import convert as conversions
 
@@ -63,7 +64,8 @@ def convert(
 ) -> None:
     """State one guarantee on every other scale, each with its theorem, rigour and slack."""
     given = _given(stated, alpha)
-    require_points(deltas, orders)
+    with named_by({"alpha": "--order", "delta": "--delta"}.__getitem__):
+        require_points(deltas, orders)
     drawn: list[AnyGuarantee] = [given]
     if isinstance(given, PureDP) and deltas:
         rows = [row for delta in deltas for row in largest_gaussian(given.epsilon, delta)]
@@ -102,7 +104,8 @@ def _given(stated: StatedClaim, alpha: float | None) -> AnyGuarantee:
         why = "a Renyi divergence of order alpha has a size of its own"
         remedy = "add --epsilon, or use --order to convert to Renyi DP"
         raise UsageError("--alpha without --epsilon", where="--alpha", why=why, remedy=remedy)
-    return RDP(alpha=alpha, epsilon=given.epsilon)
+    with named_by("--".__add__):
+        return RDP(alpha=alpha, epsilon=given.epsilon)
 
 
 def _cells(row: Conversion) -> list[str]:

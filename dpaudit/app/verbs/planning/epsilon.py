@@ -29,7 +29,7 @@ from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import KINDS
 from dpaudit.mechanisms.described import DESCRIBED, parameters
-from dpaudit.models import did_you_mean
+from dpaudit.models import did_you_mean, named_by
 from dpaudit.pipeline.epsilon import Cost
 
 #: Scales on which releases have one figure, and its name; the figure here is not used.
@@ -85,14 +85,15 @@ def epsilon(
     **described: Any,
 ) -> None:
     """Bound a described mechanism, or a plan of several, on every scale."""
-    scales: list[AnyGuarantee] = [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas or DELTAS]
+    with named_by({"delta": "--delta", "epsilon": "--claim"}.__getitem__):
+        scales: list[AnyGuarantee] = [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas or DELTAS]
+        claims: list[AnyGuarantee] = []
+        if claim is not None:
+            claims = [ApproxDP(epsilon=claim, delta=delta) for delta in deltas] or [PureDP(epsilon=claim)]
     if pictures:
         from dpaudit.app.report.curve_pictures import require_pictures
 
         require_pictures(pictures)
-    claims: list[AnyGuarantee] = []
-    if claim is not None:
-        claims = [ApproxDP(epsilon=claim, delta=delta) for delta in deltas] or [PureDP(epsilon=claim)]
     given = {name: value for name, value in described.items() if value is not None}
     releases, relation = _releases(subject, given, neighbouring)
     cost = Cost(releases, relation)

@@ -69,6 +69,35 @@ def test_a_claim_without_a_delta_is_of_pure_dp(dpaudit: Any) -> None:
     assert "no bound on pure epsilon-DP is known: add --delta" in gaussian.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("epsilon", "gaussian", "--sigma", -1), "--sigma"),
+        (("epsilon", "gaussian", "--sigma", 1, "--sensitivity", -1), "--sensitivity"),
+        (("epsilon", "gaussian", "--sigma", 1, "--rate", 2), "--rate"),
+        (("epsilon", "gaussian", "--sigma", 1, "--delta", 2), "--delta"),
+        (("epsilon", "gaussian", "--sigma", 1, "--claim", -2), "--claim"),
+        (("convert", "--rho", -1), "--rho"),
+        (("convert", "--epsilon", 1, "--delta", 2), "--delta"),
+        (("convert", "--epsilon", 1, "--order", 0.5), "--order"),
+        (("convert", "--epsilon", 1, "--alpha", 0.5), "--alpha"),
+        (("calibrate", "gaussian", "--mu", -1), "--mu"),
+        (("calibrate", "gaussian", "--rho", 1, "--sensitivity", -1), "--sensitivity"),
+        (("certify", "dp-apvi", "--epsilon", -1), "--epsilon"),
+        (("certify", "dp-apvi", "--budget-rho", -1), "--budget-rho"),
+        (("certify", "dp-apvi", "-P", "rho=-1"), "-P rho"),
+        (("book", "show", "--delta", 2), "--delta"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else " ".join(map(str, given)),
+)
+def test_a_figure_out_of_range_is_named_by_its_option(
+    dpaudit: Any, command: tuple[object, ...], option: str
+) -> None:
+    refused = dpaudit(*command)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: DPA101 {option}: ")
+
+
 def test_text_has_every_scale_and_what_is_not_checked(dpaudit: Any) -> None:
     result = dpaudit("epsilon", "tree-aggregation", "--sigma", 2, "--steps", 1000, "--count", 2)
     rows = dict(re.findall(r"^(\S.*?)  +([0-9.]+|none known)(?:  |$)", result.stdout, flags=re.MULTILINE))
