@@ -30,7 +30,7 @@ from dpaudit.processes.serving import (
     serve_fork,
 )
 from dpaudit.processes.wire import BrokenFrame, Incoming, frame, receive, send, value_of
-from dpaudit.processes.worker import rebuilt
+from dpaudit.processes.worker import OF_ERRORS, rebuilt
 
 __all__ = ["AVAILABLE", "NO_LIMITS", "Host", "Limits", "Served", "Started", "again", "died"]
 
@@ -74,7 +74,7 @@ class Host:
         try:
             with other:
                 self._begin(prepare, other)
-            kind, found = receive(self._control)
+            kind, found = message_of(receive(self._control))
         except (EOFError, BrokenFrame):
             self._control.close()
             raise died("the target's module", self._reaped()) from None
@@ -217,7 +217,7 @@ class Started:
         self._begin()
         try:
             while True:
-                kind, found = self.receive()
+                kind, found = message_of(self.receive())
                 if kind != "note":
                     break
                 self._begin()
@@ -245,6 +245,25 @@ class Started:
             number, self._number = self._number, 0
             with contextlib.suppress(TargetDied):
                 self._host.status(number, kill=True)
+
+
+def message_of(value: Any) -> tuple[str, Any]:
+    """A message's kind and what it holds; raises `BrokenFrame` for what is none."""
+    named = type(value) is tuple and len(value) == 2 and type(value[0]) is str
+    if named and (value[0] != "error" or _is_error(value[1])):
+        return value
+    raise BrokenFrame("a message that cannot be read", where="a process's channel")
+
+
+def _is_error(found: Any) -> bool:
+    """Whether something is what `worker.raised` makes."""
+    try:
+        own = found["own"]
+        texts = [found[name] for name in ("kind", "text", "place", "traceback")]
+        texts += [] if own is None else [own[name] for name in OF_ERRORS]
+    except (KeyError, TypeError):
+        return False
+    return all(type(text) is str for text in texts)
 
 
 def died(what: str, status: int) -> TargetDied:

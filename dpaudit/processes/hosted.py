@@ -10,9 +10,11 @@ shared memory is not seen, and certificates say so.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Final, Self
 
 import numpy as np
@@ -28,7 +30,7 @@ from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, InTurns
 from dpaudit.noise.grid import OnGrid
 from dpaudit.processes.calls import Elsewhere
-from dpaudit.processes.host import Host, Started, again
+from dpaudit.processes.host import Host, Started, again, message_of
 from dpaudit.processes.wire import BrokenFrame, frame, value_of
 from dpaudit.processes.worker import Asked, written
 
@@ -218,6 +220,8 @@ class _Alone:
         if isinstance(output, Sent) and not self._hosted.unread:
             output = output.value()
         beside = run.receive()
+        if type(beside) is not dict or not {"notes", "utility"} <= beside.keys():
+            raise BrokenFrame("an end that cannot be read", where="a process's channel")
         run.finished()
         self._hosted.drawn, self._hosted.measured = beside["notes"], beside["utility"]
         return output
@@ -270,7 +274,7 @@ class _Lockstep(_Alone):
         try:
             known = self._admitted(asked)
             value = _neutral(asked, known[1][0]) if value is None else value
-            value = self._within_reach(asked, known[1][0], value)
+            value = self._fit(asked, known[1][0], value)
             try:
                 answer: tuple[str, Any] = "answer", self._answered(*known, asked, value)
             except InvalidParameter:
@@ -287,13 +291,19 @@ class _Lockstep(_Alone):
             if each is not None:
                 each.reply(reply)
 
-    def _within_reach(self, asked: Asked, release: Release, value: Asked) -> Asked:
-        """The value, unless a sum of this release's values could leave the range of its exact noise.
+    def _fit(self, asked: Asked, release: Release, value: Asked) -> Asked:
+        """The value, unless it is another kind of value than the twin's, or too large.
 
-        Such a sum cannot be answered, and neither can what comes after it.
+        Once a sum of a release's values leaves the range of its exact noise it cannot be answered, and
+        neither can what comes after it.
         """
-        number = asked.number
-        if self._worker is None or number not in self._open or release.grid is None:
+        number, pairs = asked.number, zip(asked.values(), value.values(), strict=True)
+        if self._worker is None:
+            return value
+        if not release.mechanism.drawn_by_caller and not all(_alike(*pair, asked.query) for pair in pairs):
+            self._part(f"its value for {_named(asked)} is not finite, or no value such as its twin's", asked)
+            return _neutral(asked, release)
+        if number not in self._open or release.grid is None:
             return value
         size = float(np.abs(value.query).max(initial=0.0))
         earlier = 0.0 if isinstance(release.mechanism, InTurns) else self._sums.get(number, 0.0)
@@ -326,11 +336,14 @@ class _Lockstep(_Alone):
 
 def _heard_from(run: Started) -> tuple[str, Any]:
     """A run's next message; raises `BrokenFrame` for a request that is none."""
-    kind, found = run.receive()
+    kind, found = message_of(run.receive())
     if kind == "ask":
-        if type(found) is not tuple or len(found) != len(_TYPES) or not all(map(isinstance, found, _TYPES)):
+        whole = type(found) is tuple and len(found) == len(_TYPES) and all(map(isinstance, found, _TYPES))
+        if not whole or not all(map(_is_given, found[_GIVEN] or ())):
             raise BrokenFrame("a request that cannot be read", where="a process's channel")
         found = Asked(*found)
+    elif kind not in {"end", "error"}:
+        raise BrokenFrame(f"a message of the kind {kind!r}", where="a process's channel")
     return kind, found
 
 
@@ -361,6 +374,15 @@ _TYPES: Final[tuple[Any, ...]] = (
 )
 
 
+_GIVEN: Final = Asked._fields.index("given")
+
+
+def _is_given(value: object) -> bool:
+    if isinstance(value, OnGrid):
+        return value.integers.dtype in (np.int64, np.object_)
+    return isinstance(value, _NUMBERS | Fraction | float | int)
+
+
 def _difference(asked: Asked, found: Asked) -> str | None:
     """How a worker's request differs from its twin's, or None."""
     if (asked.release, asked.label) != (found.release, found.label):
@@ -375,8 +397,28 @@ def _difference(asked: Asked, found: Asked) -> str | None:
     if query.dtype != np.float64 or query.shape != own.shape:
         return f"its value for {_named(found)} has shape {query.shape}, its twin's {own.shape}"
     if not np.isfinite(query).all() or len(found.values()) != len(asked.values()):
-        return f"its value for {_named(found)} is not finite"
+        return f"its value for {_named(found)} is not finite, or not complete"
     return None
+
+
+def _alike(own: Given, found: Given, query: Array) -> bool:
+    """Whether a worker's value could be its twin's: finite, of the same type, and of the same shape.
+
+    How many rows there are, of which a sum is drawn or a choice made, is the data's own.
+    """
+    if type(own) is not type(found):
+        return False
+    if isinstance(own, OnGrid) and isinstance(found, OnGrid):
+        if own.exponent != found.exponent:
+            return False
+        own, found = own.integers, found.integers
+    if not (isinstance(own, np.ndarray | np.generic) and isinstance(found, np.ndarray | np.generic)):
+        return isinstance(found, Fraction) or math.isfinite(float(found))  # type: ignore[arg-type]
+    first = 0 if own.shape == query.shape else 1
+    same = own.ndim == found.ndim and own.shape[first:] == found.shape[first:]
+    if found.dtype == np.object_:
+        return same
+    return same and found.dtype == own.dtype and bool(np.isfinite(found).all())
 
 
 def _same_place(one: Array | None, other: Array | None) -> bool:

@@ -35,6 +35,8 @@ from dpaudit.mechanisms import Array, Gaussian, SampledSum
 from dpaudit.processes.wire import BrokenFrame, Incoming, NotPlain, frame, send
 from dpaudit.tables.sources import at_hand
 
+#: What one of our errors is sent as.
+OF_ERRORS: Final = ("kind", "module", "what", "where", "why", "remedy")
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
 
 
@@ -180,8 +182,9 @@ def rehearse(header: Header) -> None:
 
 def written(error: DpauditError) -> dict[str, str]:
     """One of our errors in plain values."""
-    named = {name: getattr(error, name) for name in ("what", "where", "why", "remedy")}
-    return {"kind": type(error).__qualname__, "module": type(error).__module__, **named}
+    kind = type(error)
+    named = (str(getattr(error, name)) for name in OF_ERRORS[2:])
+    return dict(zip(OF_ERRORS, (kind.__qualname__, kind.__module__, *named), strict=True))
 
 
 def rebuilt(error: dict[str, str]) -> DpauditError:

@@ -123,6 +123,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
+    "configurations behind a link refused": ("dpaudit/app/verbs/gate.py", 3),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "samples of any mechanism": ("dpaudit/mechanisms/sampled.py, dominating.py, __init__.py", 93),
     "their cost in every accountant": ("accountants", 185),

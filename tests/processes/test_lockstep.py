@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,12 @@ from dpaudit import (
     UserViews,
 )
 from dpaudit.certificate.conditions import Code
+from dpaudit.noise.grid import OnGrid
 from dpaudit.pipeline.certify import Certified, certified
+from dpaudit.processes import worker
 from dpaudit.processes.host import Host, Limits
 from dpaudit.processes.hosting import hosting, served, target_in
-from dpaudit.processes.wire import frame
+from dpaudit.processes.wire import BrokenFrame, frame
 
 CLAIM = Claim(ZCDP(rho=2.0), unit="row", neighbouring="replace-one")
 NOISE, ONE = Gaussian(sigma=4.0, sensitivity=L2(2.0)), Gaussian(sigma=1.0, sensitivity=L2(1.0))
@@ -392,6 +395,98 @@ def test_a_forged_message_is_no_answer() -> None:
 
     made = run(forges)
     assert [finding.kind for finding in made.parted] == ["control-flow"]
+
+
+def in_lockstep(target: Target) -> tuple[Any, list[Any]]:
+    """The output of one run with live noise, and how the worker and its twin parted."""
+    with hosting(target, DATA, [PAIR], in_process=False, limits=Limits()) as hosted:
+        made = dpaudit.run(hosted.algorithm, hosted.data, claim=CLAIM)
+        return made.output, hosted.algorithm.findings
+
+
+def forging(make: Callable[[], Any]) -> Target:
+    """An algorithm that adds other values to its own request than it computed, on large data."""
+
+    def target(data: Any, curator: Curator) -> Any:
+        if data.sum() > 50:
+            real = worker.send
+
+            def forged(channel: Any, message: Any) -> None:
+                real(channel, (message[0], (*message[1][:5], make(), *message[1][6:])))
+
+            worker.send = forged
+        return sums(data, curator)
+
+    return target
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("text",),
+        (None,),
+        ([1.0, 2.0, 3.0],),
+        (np.array(["a", "b", "c"]),),
+        (np.ones(3, dtype=np.complex128),),
+        (np.full(3, np.nan),),
+        (np.ones(1000),),
+        (Fraction(1, 3),),
+        (OnGrid(np.ones(1000, dtype=np.int64), -39),),
+        (OnGrid(np.ones(3, dtype=np.int64), 10**9),),
+        (OnGrid(np.ones(3, dtype=np.int64), -(10**9)),),
+        (),
+        (np.ones(3), np.ones(3)),
+    ],
+)
+def test_values_of_another_kind_than_the_twins_are_neutral(given: Any) -> None:
+    """Drawn live: an answer of another shape, or none at all, would tell the public of the data."""
+    output, parted = in_lockstep(forging(lambda: given))
+    assert [finding.kind for finding in parted] == ["control-flow"]
+    assert output.shape == (3,)
+    assert np.abs(output).max() < 4.0 * 12
+
+
+def test_a_value_of_the_twins_own_kind_is_taken() -> None:
+    """The innocent twin of those above: the same harness, and a sum as the curator makes it."""
+    output, parted = in_lockstep(forging(lambda: (OnGrid(np.full(3, 100 * 2**39, dtype=np.int64), -39),)))
+    assert parted == []
+    assert np.abs(output - 100.0).max() < 4.0 * 12
+
+
+ERROR = {"kind": "ValueError", "text": "", "place": "", "traceback": "", "own": None}
+OURS = {"kind": "DpauditError", "module": "dpaudit.errors", "what": "", "where": "", "why": "", "remedy": ""}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [5],
+        [(1, 2, 3)],
+        [("note", 5)],
+        [([], 5)],
+        [("error", 5)],
+        [("error", {"kind": 5})],
+        [("error", {**ERROR, "own": {"kind": "DpauditError"}})],
+        [("error", {**ERROR, "own": {**OURS, "module": 5}})],
+        [("error", {**ERROR, "text": 5})],
+        [("end", None), 1, 7],
+        [("end", None), 1, {}],
+    ],
+)
+def test_a_message_that_is_none_ends_the_run_of_who_sent_it(messages: list[Any]) -> None:
+    def forges(on: bool) -> Target:
+        def target(data: Any, curator: Curator) -> Any:
+            if bool(data.sum() > 50) is on:
+                channel = curator.for_user()[0]._channel  # type: ignore[attr-defined]
+                channel.sendall(b"".join(map(frame, messages)))
+                os._exit(0)
+            return sums(data, curator)
+
+        return target
+
+    assert [finding.kind for finding in in_lockstep(forges(True))[1]] == ["control-flow"]
+    with pytest.raises(BrokenFrame):
+        in_lockstep(forges(False))
 
 
 def test_the_process_that_judges_never_imports_the_target(tmp_path: Any) -> None:

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from dpaudit.app.report import chart
-from dpaudit.auditors.replay import sampler_check
+from dpaudit.auditors.replay import forced_outputs, replay, sampler_check
 from tests.torture.tools import OWN
 
 
 @pytest.fixture(autouse=True)
 def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audits of a few draws: it is not their power that is tried here."""
+    """Audits of a few draws and runs: it is not their power that is tried here."""
     for name in ("DRAWS", "SLOW_DRAWS", "CHOICES"):
         monkeypatch.setattr(sampler_check, name, max(100, getattr(sampler_check, name) // 100))
+    monkeypatch.setattr(replay, "FIRST", 1)
+    monkeypatch.setattr(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
 
 
 @pytest.fixture

@@ -40,6 +40,22 @@ def pair():
 """
 
 
+#: In place of the exit code of a command that was killed, and of which something still runs.
+LEFT_BEHIND = 99
+
+
+def is_group(group: int) -> bool:
+    """Whether any process of a group still runs."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, own = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:  # it has just ended
+            continue
+        if own == str(group) and state not in "ZX":
+            return True
+    return False
+
+
 def keep_figure(topic: str, **figures: Any) -> None:
     """Keep figures about a topic, if somebody writes the page."""
     if path := os.environ.get(FIGURES):
@@ -78,6 +94,7 @@ class Program:
             return cls(process, (reading, Path(f"{folder}.err")))
         status = 70
         try:
+            os.setpgid(0, 0)  # so that what it starts can be found
             signal.signal(signal.SIGINT, signal.default_int_handler)
             os.chdir(folder)
             for descriptor, name in ((1, "out"), (2, "err")):
@@ -117,10 +134,21 @@ class Program:
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
 
     def killed_after(self, seconds: float) -> int:
-        """Kill it, if it still runs after so many seconds; as `wait`."""
+        """Kill it, if it still runs after so many seconds; as `wait`.
+
+        What it has started must end by itself: where something has not within half a minute, the exit code is
+        that of no command.
+        """
         time.sleep(seconds)
         os.kill(self.process, signal.SIGKILL)  # a child that has ended is there until it is waited for
-        return self.wait()
+        status = self.wait()
+        ends = time.monotonic() + 30
+        while is_group(self.process):
+            if time.monotonic() > ends:
+                os.killpg(self.process, signal.SIGKILL)
+                return LEFT_BEHIND
+            time.sleep(1e-3)
+        return status
 
 
 def run(folder: Path, *arguments: object, **options: Any) -> int:

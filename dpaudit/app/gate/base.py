@@ -4,11 +4,12 @@ What the working tree's configuration loosens, removes or waives compared with t
 what it tightens or adds counts. Exceptions are in `policy.allowed-changes` of the merge base.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from dpaudit.app.gate.audit_plan import Profile, effort_of, gate_confidence
 from dpaudit.app.gate.configuration import Configuration, parse_configuration
@@ -45,7 +46,7 @@ def held_to_base(
     Args:
         configuration: the working tree's.
         reference: a branch, tag or commit.
-        profile: whose efforts are compared.
+        profile: whose efforts count; findings are about those of the other one too.
         scratch: an empty folder, into which the baselines of the merge base are written.
         at: the place of a key of the working tree's configuration.
 
@@ -62,12 +63,21 @@ def held_to_base(
     base = parse_configuration(folder / f"{name} at {commit[:12]}", content).gate
     if base is None:
         return Held(working)
-    comparison = _Comparison(base, working, profile, at)
-    gate = comparison.held()
+    findings: dict[tuple[object, ...], Finding] = {}
+    gate = _Comparison(base, working, profile, at, findings).held()
+    for other in get_args(Profile):  # what a later run would be judged by
+        _Comparison(base, working, other, at, findings).held()
     checks = (*gate.targets.values(), *gate.ledgers.values())
     paths = {check.baseline for check in checks if check.baseline is not None}
     found = {path: file for path in paths if (file := _baseline_at(folder, commit, path, scratch))}
-    return Held(gate, tuple(comparison.findings), found)
+    return Held(gate, tuple(findings.values()), found)
+
+
+def require_no_link(configuration: Path) -> None:
+    """Raise `UsageError` for a configuration behind a link: the merge base has none under that other name."""
+    if Path(os.path.abspath(configuration)) != configuration.resolve():  # noqa: PTH100  (which follows links)
+        what, why = f"{configuration} is a link, or lies behind one", "the rules are those of one file"
+        raise UsageError(what, where="--base", why=why, remedy="put the file itself there, or name it")
 
 
 def _larger(before: Any, after: Any) -> bool:
@@ -143,12 +153,22 @@ _EFFORT: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class _Comparison:
-    """Compares the working gate with its base, key by key, and keeps the stricter of the two."""
+    """Compares the working gate with its base, key by key, and keeps the stricter of the two.
 
-    def __init__(self, base: Gate, working: Gate, profile: Profile, at: Callable[..., Place]) -> None:
+    `findings` get one for every key that is loosened, unless they have one.
+    """
+
+    def __init__(
+        self,
+        base: Gate,
+        working: Gate,
+        profile: Profile,
+        at: Callable[..., Place],
+        findings: dict[tuple[object, ...], Finding],
+    ) -> None:
         self._base, self._working, self._profile, self._at = base, working, profile, at
         self._allowed = set(base.policy.allowed_changes)
-        self.findings: list[Finding] = []
+        self._findings = findings
 
     def held(self) -> Gate:
         """The working gate, with the base's value of each key that was loosened."""
@@ -203,6 +223,7 @@ class _Comparison:
 
     def _loosened(self, key: tuple[str, ...], before: Any, after: Any, check: str) -> bool:
         message = f"{'.'.join(key)} is {_shown(before)} at the merge base, and {_shown(after)} here"
+        message += f", in the profile {self._profile}" if "audit" in key else ""
         return self._finds("policy-loosened", check or key[-1], message, key, check=check)
 
     def _stands(self, position: int, waiver: Waiver) -> bool:
@@ -220,7 +241,7 @@ class _Comparison:
         allowed = not self._allowed.isdisjoint({rule, f"{rule}:{name}"})
         words = f"{message}; allowed by allowed-changes at the merge base" if allowed else message
         shown = "allowed-change" if allowed else rule
-        self.findings.append(Finding(shown, check, words, self._at(*key)))
+        self._findings.setdefault((rule, check, *key), Finding(shown, check, words, self._at(*key)))
         return allowed
 
 

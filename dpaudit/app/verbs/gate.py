@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from dpaudit.app.gate.audit_plan import Profile
+from dpaudit.app.gate.base import require_no_link
 from dpaudit.app.gate.checks import run_gate
 from dpaudit.app.gate.configuration import read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
@@ -133,6 +134,8 @@ def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
     """The report; a configuration that cannot be followed is its only finding."""
     try:
         configuration = read_configuration(config)
+        if options["base"] is not None:
+            require_no_link(config)
         with contextlib.chdir(configuration.path.parent):
             return run_gate(configuration, root=root, **options)
     except UsageError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,13 @@ def test_a_change_of_nothing_passes(against: Any, configuration: Any) -> None:
         ("claim = { rho = 0.125 }", ""),
         ('pair = "mine.py:pair"', ""),
         ("max-epsilon = 3.0", 'max-epsilon = 3.0\nallowed-changes = ["waiver-added"]'),
+        # What the other profile's next run would be judged by.
+        ('\nmethod = "replay"\n', '\nmethod = "replay"\n[tool.dpaudit.profile.nightly]\ntrials = 1\n'),
+        ('\nmethod = "replay"\n', '\nmethod = "replay"\n[tool.dpaudit.profile.nightly]\nseed = 1\n'),
+        (
+            '\nmethod = "replay"\n',
+            '\nmethod = "replay"\n[tool.dpaudit.profile.nightly]\nconfidence = 0.9999999\n',
+        ),
     ],
 )
 def test_what_is_loosened_is_found(compared: Any, configuration: Any, old: str, new: str) -> None:
@@ -142,6 +150,7 @@ def test_what_is_loosened_is_found(compared: Any, configuration: Any, old: str, 
         ("trials = 3", "trials = 4"),
         ("trials = 3", 'trials = 3\nseed = "fresh"'),
         ("trials = 3", "trials = 3\nconfidence = 0.9999"),
+        ("trials = 3", "trials = 3\n[tool.dpaudit.profile.nightly]\ntrials = 2000"),
         ("{ rho = 0.13 }", "{ rho = 0.126 }"),
         ("[tool.dpaudit.audit]", "fail-on-increase = false\n[tool.dpaudit.audit]"),
     ],
@@ -277,6 +286,34 @@ def test_a_configuration_in_a_folder_of_the_repository_is_found(
     result = dpaudit("gate", "--config", "inner/pyproject.toml", "--base", "main")
     assert result.exit_code == 1
     assert "policy-loosened" in result.stdout
+
+
+@pytest.mark.parametrize("linked", ["pyproject.toml", "inner"])
+def test_a_configuration_behind_a_link_is_none_that_the_base_has(
+    git: Any, configuration: Any, tmp_path: Path, dpaudit: Any, mine: Any, alone: None, linked: str
+) -> None:
+    """The name stays, and what stands behind it is another file, of which the merge base knows nothing."""
+    git("init", "--quiet", "--initial-branch", "main")
+    inner, other = tmp_path / "inner", tmp_path / "other"
+    for folder in (inner, other):
+        folder.mkdir()
+        (folder / "mine.py").write_text((tmp_path / "mine.py").read_text())
+    (inner / "pyproject.toml").write_text(configuration().replace("3.0", "1.0"))
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "base")
+    arguments = "gate", "--config", "inner/pyproject.toml", "--base", "main"
+    assert "max-epsilon" in dpaudit(*arguments).stdout
+    (other / "pyproject.toml").write_text(configuration())
+    if linked == "inner":
+        shutil.rmtree(inner)
+        inner.symlink_to(other)
+    else:
+        (inner / linked).unlink()
+        (inner / linked).symlink_to(other / linked)
+    result = dpaudit(*arguments)
+    assert result.exit_code == 2
+    assert "is a link" in " ".join(result.stdout.split())
+    assert dpaudit(*arguments[:3]).exit_code == 0
 
 
 def test_a_base_that_cannot_be_followed_is_an_error(against: Any, configuration: Any) -> None:
