@@ -3,7 +3,9 @@
 Commands are compared with `import scipy.stats` in a fresh interpreter, parts with operations of numpy or json
 on as many numbers. What is compared takes turns in the same run, and the least of several rounds counts, in
 seconds of CPU, so that a busy machine changes a ratio little. What is short is repeated for a quarter of a
-second. Beside the ratios stand the bars: what is promised of a release and of a replayed run, in seconds.
+second. Beside the ratios stand the bars: what is promised of a release and of a replayed run, in seconds; and
+where a run or a release needs further processes, how often the machine could make a bare fork or round trip
+in that time.
 
 --write puts both into docs/benchmarks.md. --check exits with 1 if a ratio has grown by half over the
 one written there, after three more rounds for every ratio that seems to have. --growth writes
@@ -20,6 +22,7 @@ import math
 import os
 import re
 import resource
+import socket
 import subprocess
 import sys
 import tempfile
@@ -60,13 +63,15 @@ COMMANDS = {
     "dpaudit certify dp-apvi": (*MAIN, "certify", "dp-apvi"),
     "the same with -o: files and report": (*MAIN, "certify", "dp-apvi", "-o", "OUT"),
 }
+APART = "a replayed run in a process of its own, beside its releases"
+LOCKSTEP = "a release with a worker and a twin, to memory"
 #: What is promised, in seconds of CPU at most.
 BARS = {
     "a replayed run, beside its releases": 1e-3,
     "a release of a replayed run": 50e-6,
-    "a replayed run in a process of its own, beside its releases": 5e-3,
+    APART: 5e-3,
     "the start of such processes": 0.3,
-    "a release with a worker and a twin, to memory": 200e-6,
+    LOCKSTEP: 200e-6,
     "a live scalar release to a file, beside its exact noise": 30e-6,
     f"{MANY:,} such releases with their noise": 5.0,
 }
@@ -186,6 +191,58 @@ class Scalars:
             curator.release(data, SCALAR, label=f"step {i}")
 
 
+def forked(work: Callable[[], object]) -> int:
+    """A fork of this process, with all its libraries, that works and ends."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def bare_forks(number: int = 100) -> None:
+    """So many forks that end at once."""
+    for _ in range(number):
+        os.waitpid(forked(lambda: None), 0)
+
+
+def bare_round_trips(number: int) -> None:
+    """So many times a byte from each of two processes, and one back to it."""
+    channels = [socket.socketpair() for _ in "ab"]
+
+    def asks(channel: socket.socket) -> None:
+        for _ in range(number):
+            channel.sendall(b"?")
+            channel.recv(1)
+
+    pids = [forked(functools.partial(asks, other)) for _, other in channels]
+    for _ in range(number):
+        for mine, _ in channels:
+            mine.recv(1)
+        for mine, _ in channels:
+            mine.sendall(b"!")
+    for pid, ends in zip(pids, channels, strict=True):
+        os.waitpid(pid, 0)
+        for end in ends:
+            end.close()
+
+
+def floors() -> dict[str, tuple[float, str]]:
+    """What the machine itself takes, in seconds of CPU, by the bar that it is the floor of."""
+    fork, start, long = (
+        least({"": work}, MORE)[""]
+        for work in (bare_forks, lambda: bare_round_trips(0), lambda: bare_round_trips(1000))
+    )
+    return {APART: (fork / 100, "bare forks"), LOCKSTEP: ((long - start) / 1000, "bare round trips")}
+
+
+def over(found: float, floor: tuple[float, str] | None) -> str:
+    """A figure over its floor, in words."""
+    return "" if floor is None else f"{found / floor[0]:.1f} {floor[1]}"
+
+
 def seconds() -> dict[str, float]:
     """What the bars are about, in seconds of CPU."""
     pair, randomness, value = Pair(0.0, 1.0), Randomness.live(), np.zeros(())
@@ -224,7 +281,12 @@ def written() -> dict[str, float]:
     return {name: float(ratio) for name, ratio in rows}
 
 
-def section(ratios: Mapping[str, float], bars: Mapping[str, float], slopes: Mapping[str, float]) -> str:
+def section(
+    ratios: Mapping[str, float],
+    bars: Mapping[str, float],
+    bare: Mapping[str, tuple[float, str]],
+    slopes: Mapping[str, float],
+) -> str:
     """The section of the page."""
     lines = [
         HEADING.strip("\n"),
@@ -237,11 +299,15 @@ def section(ratios: Mapping[str, float], bars: Mapping[str, float], slopes: Mapp
         "|---|---|",
         *(f"| {name} | {ratio:.3g} |" for name, ratio in ratios.items()),
         "",
-        "In seconds of CPU, on the machine that is named above:",
+        "In seconds of CPU, on the machine that is named above, and over what it takes for a fork of the",
+        "same process that ends at once, or for a byte from each of two processes and back:",
         "",
-        "| what | at most | measured |",
-        "|---|---|---|",
-        *(f"| {name} | {BARS[name]:g} | {found:.2g} |" for name, found in bars.items()),
+        "| what | at most | measured | is |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {BARS[name]:g} | {found:.2g} | {over(found, bare.get(name))} |"
+            for name, found in bars.items()
+        ),
         "",
     ]
     if slopes:
@@ -305,9 +371,10 @@ def main() -> int:
     for name, ratio in ratios.items():
         was = f", was {before[name]:.3g}" if name in before else ""
         print(f"{ratio:10.3g}  {name}{was}")  # noqa: T201
-    bars = seconds()
+    bars, bare = seconds(), floors()
     for name, found in bars.items():
-        print(f"{found:10.2g} s  {name}, at most {BARS[name]:g} s")  # noqa: T201
+        beside = f", {over(found, bare[name])}" if name in bare else ""
+        print(f"{found:10.2g} s  {name}, at most {BARS[name]:g} s{beside}")  # noqa: T201
     slopes: dict[str, float] = {}
     if asked.growth:
         found = growth()
@@ -320,7 +387,7 @@ def main() -> int:
     if asked.write:
         page, _, old = PAGE.read_text().partition(HEADING)
         drawn = "".join(old.partition("\n![")[1:])  # the picture of growth, where it was not measured
-        new = section(ratios, bars, slopes)
+        new = section(ratios, bars, bare, slopes)
         PAGE.write_text(page.rstrip("\n") + f"\n\n{new}" + ("" if slopes else drawn))
     grown = [name for name, ratio in before.items() if ratios.get(name, math.inf) > GROWN * ratio]
     for name in grown:

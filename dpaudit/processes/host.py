@@ -249,9 +249,10 @@ class Started:
 
 def message_of(value: Any) -> tuple[str, Any]:
     """A message's kind and what it holds; raises `BrokenFrame` for what is none."""
-    named = type(value) is tuple and len(value) == 2 and type(value[0]) is str
-    if named and (value[0] != "error" or _is_error(value[1])):
-        return value
+    if type(value) is tuple and len(value) == 2:
+        kind, held = value
+        if type(kind) is str and (kind != "error" or _is_error(held)):
+            return kind, held
     raise BrokenFrame("a message that cannot be read", where="a process's channel")
 
 

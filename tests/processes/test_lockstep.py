@@ -637,5 +637,12 @@ def test_what_the_algorithm_draws_itself_is_the_twins_own_after_they_part() -> N
     assert made.run.output != 0.0
 
 
-def test_files_that_runs_leave_for_each_other_are_on_trust() -> None:
-    assert Code.NOTHING_SHARED in codes(run(sums))
+def test_what_reaches_the_twin_beside_its_argument_is_on_trust() -> None:
+    """A global variable that holds the data, as a notebook has it, is in the twin's process as well."""
+
+    def looks_aside(data: Any, curator: Curator) -> Any:
+        return sums(data, curator), float(DATA.mean())
+
+    made = run(looks_aside)
+    assert made.run.output[1] == pytest.approx(0.9)
+    assert Code.NOTHING_SHARED in codes(made)

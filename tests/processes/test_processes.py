@@ -16,6 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 
@@ -40,6 +41,7 @@ from dpaudit import (
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
 from dpaudit.processes.host import Limits
+from dpaudit.processes.hosting import hosting
 from dpaudit.processes.wire import value_of
 
 CLAIM = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
@@ -271,6 +273,46 @@ def test_processes_threads_and_time_are_innocent_by_themselves(target: Target) -
     limits = Limits(timeout=300, memory=2**36)
     found = audited(target, limits=limits)
     assert found.verdict is Experiment.NOT_REFUTED
+
+
+def releases_with_joblib(data: Any, curator: Curator) -> Any:
+    return joblib.Parallel(n_jobs=2)(joblib.delayed(sums)(data, curator) for _ in range(2))
+
+
+def releases_in_joblibs_threads(data: Any, curator: Curator) -> Any:
+    return joblib.Parallel(n_jobs=2, prefer="threads")(joblib.delayed(sums)(data, curator) for _ in range(2))
+
+
+def releases_in_a_fresh_interpreter(data: Any, curator: Curator) -> Any:
+    other = multiprocessing.get_context("spawn").Process(target=sums, args=(data, curator))
+    other.start()
+    return sums(data, curator)
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        (releases_with_joblib, "a copy of Curator"),
+        (releases_in_joblibs_threads, "in another thread"),
+        (releases_in_a_fresh_interpreter, "a copy of Curator"),
+    ],
+)
+def test_no_other_process_or_thread_gets_a_curator(target: Target, says: str) -> None:
+    opened = hosting(target, ZEROS, [PAIR], in_process=False, limits=Limits())
+    with opened as hosted, pytest.raises((TargetRaised, InvalidParameter)) as caught:
+        dpaudit.run(hosted.algorithm, hosted.data, claim=CLAIM)
+    assert says in getattr(caught.value, "traceback", str(caught.value))
+
+
+def test_computing_with_joblib_is_innocent() -> None:
+    def computes(data: Any, curator: Curator) -> Any:
+        squares = joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(i) for i in range(3))
+        return sums(data, curator), squares
+
+    with hosting(computes, ZEROS, [PAIR], in_process=False, limits=Limits()) as hosted:
+        made = dpaudit.run(hosted.algorithm, hosted.data, claim=CLAIM)
+    assert made.output[1] == [0, 1, 2]
+    assert len(made.ledger.releases) == 1
 
 
 def dies_on_the_neighbour(data: Any, curator: Curator) -> Any:

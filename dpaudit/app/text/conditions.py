@@ -56,12 +56,12 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.PUBLIC_STAND_IN: "that the data of the twin, {text}, are public",
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.NOTHING_SHARED: (
-        "that the algorithm's runs leave nothing for each other outside their processes: in files, in memory "
-        "that processes share, or with other programs"
+        "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
+        "other outside their processes: in files, in memory that processes share, or with other programs"
     ),
     Code.HONEST_WORKER: (
         "that the algorithm's author did not set out to deceive: code written for that could send values "
-        "that were not clipped"
+        "that were not clipped, or change what else the user who ran it may change"
     ),
     Code.FLOATING_POINT_NOISE: (
         "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
