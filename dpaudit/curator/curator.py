@@ -113,7 +113,8 @@ class Curator(Admission):
         hint = f"did you mean `{wanted}`?" if wanted else f"it has {', '.join(known)}"
         why = "all that leaves an algorithm is released by one of a curator's own methods"
         if hasattr(np.random.Generator, name):
-            hint = "an algorithm that draws its own noise is audited with --plain, in Python as a Plain"
+            plain = "an algorithm that draws its own noise is audited with --plain, in Python as a Plain"
+            hint = f"{plain}; {hint}"
         raise NoSuchMethod(f"a curator has no {name!r}", where="curator", why=why, remedy=hint)
 
     def release(
