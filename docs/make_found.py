@@ -14,9 +14,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from dpaudit.app.text.output import lower
@@ -125,7 +126,7 @@ def evidence(audit: dict[str, Any]) -> str:
     return "; ".join(audit.get("inconclusive", ("no bound above 0",)))
 
 
-def audited(library: str, only: str, before: dict[str, Any]) -> dict[str, Any]:
+def audited(library: str, only: str = "", before: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """All audits of one library, or of `only` one target: the others are as they were `before`."""
     cases, installed = cases_of(library), version(DISTRIBUTIONS[library])
     if only and installed != before.get("version"):
