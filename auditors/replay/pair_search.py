@@ -21,12 +21,16 @@ from dpaudit.auditors.replay.recording import Runs, movements
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.curator.noise import LiveNoise, ReplayDiverged
+from dpaudit.errors import UsageError
 from dpaudit.processes.changes import Records, changed, named, records_of, words
 from dpaudit.processes.hosted import HostedData
 
 #: Runs of one search, left out.
 SEARCH_RUNS: Final = 120
 _COLUMNS: Final = 8
+
+#: Units of privacy of which a record is one.
+RECORDS: Final = ("record", "row", "example")
 
 #: What is done to the data on both sides.
 _Sides: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
@@ -48,6 +52,14 @@ class Found:
         """What was tested, and then what was searched, in words."""
         told = "none worse" if self.pair is None else f"the last pair: {self.pair.description}"
         return "; ".join([*([] if event is None else [event]), f"{self.tried} pairs searched, {told}"])
+
+
+def require_records(unit: str) -> None:
+    """Raise `UsageError` for a unit that may have several records: a search changes one of them."""
+    if unit not in RECORDS:
+        what, why = f"a search for pairs per {unit}", f"it changes one record, and a {unit} may have several"
+        remedy = f"give pairs that change a whole {unit}; where each is one record, claim it per record"
+        raise UsageError(what, where="search_pairs", why=why, remedy=remedy)
 
 
 def records_in(pair: Pair) -> Records | None:

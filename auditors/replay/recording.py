@@ -134,7 +134,8 @@ class Runs:
             return []
         leak = self._output_difference(recorded.output, other.output)
         if leak is not None:
-            detail = f"every release was the same, yet the neighbour's output differs: {leak}"
+            place = "the output" if leak == "output" else leak
+            detail = f"every release was the same, yet {place} differs on the neighbour"
             return [Finding(kind="leak", detail=detail)]
         hidden = None
         with suppress(NotComparable):

@@ -19,7 +19,7 @@ from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.hidden_samples import Unit, best_excess
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
-from dpaudit.auditors.replay.pair_search import Found, search
+from dpaudit.auditors.replay.pair_search import Found, require_records, search
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
@@ -60,6 +60,7 @@ LIMITS = (
 BudgetShare: TypeAlias = Callable[
     [Sequence[Release], Sequence[Release], Neighbouring, int], tuple[float, str] | None
 ]
+ONE_UNIT = "give two that differ in one unit of privacy"
 NOTHING_RELEASED = (
     "nothing was released through the curator, so that replay compared empty transcripts: account for what "
     "comes out by releasing it there, or audit it by sampling (method sequential)"
@@ -115,6 +116,7 @@ def replay(
     Raises:
         Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
             raised on one of them alone it is a ``control-flow`` finding.
+        UsageError: a search for pairs where the claim's unit may have several records.
         InvalidParameter: `replays` below 1 or above 10^9, or `delta` or `confidence` out of range.
     """
     known = replays is None or 1 <= replays <= MOST_REPLAYS
@@ -128,6 +130,8 @@ def replay(
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
+    if search_pairs:
+        require_records(options.get("unit") or (claim and claim.unit) or "record")
     guarantee = None if claim is None else claim.guarantee
     own = guarantee.delta if isinstance(guarantee, ApproxDP) else exact_loss.DEFAULT_DELTA
     not_checked = [*LIMITS, *conditions_of(algorithm)]
@@ -148,7 +152,7 @@ def replay(
         wanted = guarantee if claim is not None and claim.view is View.ALL_RELEASES else None
         plan = Plan(replays, extreme_outputs, wanted, needed, len(audited_pairs), work)
         audited = _Audited(replace(runs, ran=plan.ran), plan, delta or own, fixed_queries)
-        audited.reasons += [f"both data sets of the pair {name!r} are the same" for name in same]
+        audited.reasons += [f"both data sets of the pair {name!r} are the same: {ONE_UNIT}" for name in same]
         if audited_pairs:
             last = np.random.SeedSequence([seed, 2 * len(audited_pairs)])
             audited.test_samplers(audited_pairs[0].data, last)

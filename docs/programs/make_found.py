@@ -1,9 +1,9 @@
 """Write docs/auditing/found.md: audits of other libraries' code, each run again where the library is installed.
 
-Usage: python docs/programs/make_found.py [LIBRARY ... | page]
+Usage: python docs/programs/make_found.py [LIBRARY[:TARGET] ... | page]
 
-Without names, every library that can be imported is audited. The others keep the results that are stored in
-docs/auditing/found/results.json; `page` audits none.
+Without names, every library that can be imported is audited, with a target's name that one alone. All others
+keep the results that are stored in docs/auditing/found/results.json; `page` audits none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from dpaudit.app.text.output import lower
@@ -125,11 +126,17 @@ def evidence(audit: dict[str, Any]) -> str:
     return "; ".join(audit.get("inconclusive", ("no bound above 0",)))
 
 
-def audited(library: str) -> dict[str, Any]:
-    """All audits of one library."""
-    cases = cases_of(library)
+def audited(library: str, only: str = "", before: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """All audits of one library, or of `only` one target: the others are as they were `before`."""
+    cases, installed = cases_of(library), version(DISTRIBUTIONS[library])
+    if only and installed != before.get("version"):
+        sys.exit(f"{library} {installed}: its other results are of another version, audit them all")
+    known = {(row["target"], row["pair"]): row for row in before.get("rows", ())}
     rows = []
     for target, pair, relation, expected, why in cases.CASES:
+        if only and target != only:
+            rows.append(known[target, pair])
+            continue
         words = command(cases, target, pair, relation)
         found = run(words)
         print(library, target, pair, found["verdict"], evidence(found), flush=True)  # noqa: T201
@@ -138,7 +145,7 @@ def audited(library: str) -> dict[str, Any]:
         claim = " ".join(getattr(cases, "CLAIM", CLAIM)).replace("--", "")
         about = {"target": target, "pair": pair, "relation": relation, "claim": claim, "why": why}
         rows.append({**about, **found, "command": shlex.join(words)})
-    return {"version": version(DISTRIBUTIONS[library]), "rows": rows}
+    return {"version": installed, "rows": rows}
 
 
 def page(results: dict[str, Any]) -> str:
@@ -161,13 +168,20 @@ def page(results: dict[str, Any]) -> str:
 def main() -> None:
     """Audit, store and write."""
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    for library in [] if sys.argv[1:] == ["page"] else sys.argv[1:] or DISTRIBUTIONS:
+    for name in [] if sys.argv[1:] == ["page"] else sys.argv[1:] or DISTRIBUTIONS:
+        library, _, only = name.partition(":")
         try:
             cases_of(library)
         except ImportError as error:
             print(f"{library} is not installed: {error}")  # noqa: T201
             continue
-        results[library] = audited(library)
+        results[library] = audited(library, only, results.get(library, {}))
+        store(results)  # the next library may take long
+    store(results)
+
+
+def store(results: dict[str, Any]) -> None:
+    """Write the results, and the page."""
     results = {library: results[library] for library in DISTRIBUTIONS if library in results}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(results), encoding="utf-8")

@@ -141,6 +141,14 @@ class Verbs(LazyGroup):
             with progress_shown():
                 answer = super().invoke(ctx)
             sys.stdout.flush()
+        except click.NoSuchOption as error:  # two dashes do not make words alike
+            import difflib
+
+            known = [one[2:] for one in error.possibilities or ()]
+            meant = [
+                f"--{one}" for one in difflib.get_close_matches(error.option_name[2:], known, cutoff=0.7)
+            ]
+            raise click.NoSuchOption(error.option_name, possibilities=meant, ctx=error.ctx) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt as stop:

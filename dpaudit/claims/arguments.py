@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar, get_args
 
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, figures
-from dpaudit.errors import InvalidParameter
+from dpaudit.errors import InvalidParameter, UsageError
 from dpaudit.models import did_you_mean
 
 _Parameters = ParamSpec("_Parameters")
@@ -60,6 +60,8 @@ def checked(
             for one, value in given.items():
                 if one in expected and one in parameters and value is not parameters[one].default:
                     require_kind(value, expected[one], f"{name}({one}=)")
+            if name != "run" and callable(given.get("algorithm")):  # of thousands of runs, once
+                require_two_arguments(given["algorithm"], "curator", "the algorithm", f"{name}(algorithm=)")
             own = getattr(given.get("algorithm"), "claim", None)
             if own is not None:
                 require_kind(own, Claim, f"{name}(algorithm=), its attribute claim")
@@ -68,6 +70,21 @@ def checked(
         return with_checks
 
     return decorate
+
+
+def require_two_arguments(algorithm: Any, second: str, name: str, where: str) -> None:
+    """Raise `UsageError` for an algorithm that cannot be called with data and a second argument."""
+    try:
+        signature = inspect.signature(algorithm)
+    except (TypeError, ValueError):  # compiled code need not have one
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        taken = ", ".join(signature.parameters)  # names alone: a default may be large, or private
+        what = f"{name} takes ({taken}) and cannot be called with two arguments"
+        why, remedy = f"an algorithm is called with data and a {second}", f"define it as (data, {second})"
+        raise UsageError(what, where=where, why=why, remedy=remedy) from None
 
 
 def require_kind(value: Any, kind: Any, where: str) -> None:

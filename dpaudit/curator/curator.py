@@ -27,7 +27,7 @@ from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.curator.thresholds import Comparisons
 from dpaudit.curator.tuning import BestOf, best_of
 from dpaudit.curator.turns import SampledStream
-from dpaudit.errors import InvalidParameter, ScheduleBroken
+from dpaudit.errors import InvalidParameter, ScheduleBroken, UsageError
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import (
@@ -77,6 +77,10 @@ _MEANT: dict[str, str] = {
 }
 
 
+class NoSuchMethod(UsageError, AttributeError):
+    """A curator has no such method."""
+
+
 class Curator(Admission):
     """Answers an algorithm's queries with noise, and writes each into the ledger.
 
@@ -103,11 +107,15 @@ class Curator(Admission):
         self._users = Users(ledger)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what may have been meant by a method that there is not; raises `AttributeError`."""
+        """Say what may have been meant by a method that there is not; raises `NoSuchMethod`."""
         known = [own for own in vars(Curator) if not own.startswith("_")]
         wanted = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, known, n=1)), None)
         hint = f"did you mean `{wanted}`?" if wanted else f"it has {', '.join(known)}"
-        raise AttributeError(f"a curator has no {name!r}: {hint}", name=name, obj=self)
+        why = "all that leaves an algorithm is released by one of a curator's own methods"
+        if hasattr(np.random.Generator, name):
+            plain = "an algorithm that draws its own noise is audited with --plain, in Python as a Plain"
+            hint = f"{plain}; {hint}"
+        raise NoSuchMethod(f"a curator has no {name!r}", where="curator", why=why, remedy=hint)
 
     def release(
         self,

@@ -191,4 +191,7 @@ def test_a_terminal_without_unicode(ledger_file: Any, tmp_path: Path) -> None:
 
 def test_a_mistyped_verb_is_met_with_the_one_that_may_have_been_meant(dpaudit: Any) -> None:
     assert "Did you mean certify?" in dpaudit("certfy", "dp-apvi").stderr
+    assert "Did you mean '--trials'?" in dpaudit("audit", "dp-apvi", "--trails", "3").stderr
+    for verb, option in (("audit", "--data"), ("verify", "--trials")):  # no word is near
+        assert "mean" not in dpaudit(verb, option, "3").stderr
     assert all(verb in dpaudit("frobnicate").stderr for verb in VERBS)

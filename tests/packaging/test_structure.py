@@ -156,7 +156,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "rows of secret samples in transcripts": ("dpaudit/mechanisms, dpaudit/curator, auditors/replay", 147),
     "releases that no pair moved": ("auditors/replay, dpaudit/certificate, app/text, ...", 75),
     "as many replays as what is undecided needs": ("auditors/replay", 150),
-    "a search that is asked for": ("auditors/replay/replay.py, pipeline/audit.py, app/options, gate", 40),
+    "a search that is asked for": ("auditors/replay/replay.py, pipeline/audit.py, app/options, gate", 47),
     "limits on time that are no evidence": ("auditors/replay/recording.py", 9),
     "what is added for the noise, as a parameter": ("algorithms/catalogue.py, offline", 4),
     "the instance of a lower bound by its name": ("algorithms/catalogue.py", 6),

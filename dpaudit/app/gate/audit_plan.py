@@ -10,8 +10,10 @@ from types import FrameType
 from typing import Any, Final, Literal, Self
 
 from dpaudit.app.gate.settings import Effort, Gate
+from dpaudit.auditors.replay.pair_search import RECORDS
 from dpaudit.auditors.sampling.sampling import TooFewRuns
 from dpaudit.auditors.sampling.trial import Auditable
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.pairs import Pair
 from dpaudit.pipeline.audit import audit
@@ -26,9 +28,8 @@ _DEFAULTS: Final[Mapping[str, Effort]] = {
     "pr": Effort.model_validate({"method": "replay", "time-limit": 120.0, "seed": 0}),
     "nightly": Effort.model_validate({"method": "replay", "time-limit": 1800.0, "seed": "fresh"}),
 }
-#: Where no table says how many.
+#: Where no table says how many; replays in the profile pr are then as many as may decide.
 TRIALS: Final = {
-    ("pr", "replay"): 100,
     ("pr", "threshold"): 20_000,
     ("pr", "sequential"): 20_000,
     ("nightly", "replay"): 1_000,
@@ -57,10 +58,8 @@ class Plan:
         effort: Any = effort_of(gate, profile, own)
         seed = seed if own.seed is None else _drawn(own.seed)
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
-        until_decided = effort.method == "replay" and effort.trials == TRIALS["pr", "replay"]
-        trials = None if until_decided else effort.trials
         search_pairs = profile == "nightly" and effort.method == "replay"
-        return cls(effort.method, trials, effort.time_limit, seed, 1 - error, search_pairs)
+        return cls(effort.method, effort.trials, effort.time_limit, seed, 1 - error, search_pairs)
 
     def audit(self, algorithm: Auditable, pairs: Sequence[Pair], /, **options: Any) -> Audit:
         """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
@@ -69,10 +68,13 @@ class Plan:
         """
         limit = None if self.method == "replay" or self.seconds is None else 0.8 * self.seconds
         effort: Any = {"method": self.method, "trials": self.trials, "confidence": self.confidence}
-        effort["search_pairs"] = self.search_pairs
+        unit = getattr(options["claim"], "unit", None)
+        effort["search_pairs"] = searched = self.search_pairs and unit in {None, *RECORDS}
         try:
             with nullcontext() if self.seconds is None else time_limit(self.seconds):
-                return audit(algorithm, pairs, time_limit=limit, **effort, **options)
+                found = audit(algorithm, pairs, time_limit=limit, **effort, **options)
+            left = () if searched or not self.search_pairs else (Condition(code=Code.PAIRS_NOT_SEARCHED),)
+            return found.model_copy(update={"not_checked": (*found.not_checked, *left)})
         except (TimeOver, TooFewRuns):
             return Audit(
                 method=self.method,
@@ -91,7 +93,7 @@ def effort_of(gate: Gate, profile: Profile, own: Effort) -> Effort:
     method = _first(ranked, "method")
     # A number of trials is meant for the method that is in force where it stands.
     stated = (effort.trials for i, effort in enumerate(ranked) if _first(ranked[i:], "method") == method)
-    trials = next((number for number in stated if number is not None), TRIALS[profile, method])
+    trials = next((number for number in stated if number is not None), TRIALS.get((profile, method)))
     seconds, seed = _first(ranked, "time_limit"), _first(ranked, "seed")
     return Effort.model_construct(method=method, trials=trials, time_limit=seconds, seed=seed)
 

@@ -16,6 +16,7 @@ from dpaudit.app.gate.configuration import Configuration, parse_configuration
 from dpaudit.app.gate.report import Finding, Place
 from dpaudit.app.gate.settings import ClaimSettings, Gate, Target, Waiver
 from dpaudit.app.git import file_at, git
+from dpaudit.auditors.replay.replay import MOST
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.recheck import LEDGER
 
@@ -92,6 +93,11 @@ def _smaller(before: Any, after: Any) -> bool:
     return before is not None and (after is None or after < before)
 
 
+def _fewer(before: Any, after: Any) -> bool:
+    """As many replays as may decide, which None stands for, may be fewer than any number that is stated."""
+    return after is None or after < (MOST if before is None else before)
+
+
 def _wider(before: Any, after: Any) -> bool:
     return before is not None and (after is None or not set(after) <= set(before))
 
@@ -146,7 +152,7 @@ _CHECK: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 _EFFORT: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "method": _removed_or_changed,
-    "trials": _smaller,
+    "trials": _fewer,
     "time_limit": _smaller,
     "seed": _chosen,
 }
@@ -198,6 +204,8 @@ class _Comparison:
                 before = effort_of(self._base, self._profile, old.audit)
                 after = effort_of(self._working, self._profile, new.audit)
                 effort = self._table(before, after, _EFFORT, (kind, name, "audit"), check=name)
+                if effort.trials is None and after.trials is not None:  # nor may a wider table say it
+                    effort = effort.model_copy(update={"trials": MOST})
                 held[name] = held[name].model_copy(update={"audit": effort})
         return held
 

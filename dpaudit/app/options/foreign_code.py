@@ -44,17 +44,27 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
         place = place_of(error)
         if isinstance(error, DpauditError) and not is_targets_own(error):
             error.raised_at = error.raised_at or place
+            cause = error.__cause__  # of a trial that failed, what the target raised
+            if shown and cause and (isinstance(cause, TargetRaised) or is_targets_own(cause)):
+                _show(reference, cause)
             raise
-        kind, text = type(error).__name__, str(error)
-        if isinstance(error, TargetRaised):
-            kind, text = error.kind, error.text
-        if shown and text:
-            note(f"{reference} ({place}): {kind}: {text}")
+        kind = error.kind if isinstance(error, TargetRaised) else type(error).__name__
+        if shown:
+            _show(reference, error)
         what = f"{kind}{public_words(error)} while {doing}"
         why = "an algorithm that fails cannot be judged"
         hidden = "" if shown else f"{SHOW} shows its message, "
         remedy = f"correct it; {hidden}--traceback shows where it failed"
         raise UsageError(what, where=f"{reference} ({place})", why=why, remedy=remedy) from error
+
+
+def _show(reference: str, error: BaseException) -> None:
+    """A target's own words about what it raised, on stderr."""
+    found = (
+        (error.kind, error.text) if isinstance(error, TargetRaised) else (type(error).__name__, str(error))
+    )
+    if found[1]:
+        note(f"{reference} ({place_of(error)}): {': '.join(found)}")
 
 
 def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -> Any:

@@ -15,6 +15,7 @@ from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.app.options.option import option
 from dpaudit.auditors.libraries.routed import Routed
 from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.claims.arguments import require_two_arguments
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import UsageError
@@ -77,7 +78,7 @@ def load_target(
         remedy = "name a function or an instance that is callable as (data, curator)"
         raise UsageError(f"{reference} is {what}, not an algorithm", where="TARGET", why=why, remedy=remedy)
     if library is None and not isinstance(algorithm, Plain):
-        _require_two_arguments(reference, algorithm, "generator" if plain else "curator")
+        require_two_arguments(algorithm, "generator" if plain else "curator", reference, "TARGET")
     if library is not None:
         if isinstance(algorithm, Plain) or plain:
             why = "a target draws its noise by itself, or a curator draws it in the library's place"
@@ -97,20 +98,6 @@ def load_target(
         judged = claimed(claim)
         data = read_data(data_file, None if judged is None else judged.unit)
     return Target(reference, algorithm, data, claim)
-
-
-def _require_two_arguments(reference: str, algorithm: Any, second: str) -> None:
-    try:
-        signature = inspect.signature(algorithm)
-    except (TypeError, ValueError):  # compiled code need not have one
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        taken = ", ".join(signature.parameters)  # names alone: a default may be large, or private
-        what = f"{reference} takes ({taken}) and cannot be called with two arguments"
-        why, remedy = f"an algorithm is called with data and a {second}", f"define it as (data, {second})"
-        raise UsageError(what, where="TARGET", why=why, remedy=remedy) from None
 
 
 def _no_algorithm(reference: str) -> UsageError:

@@ -152,7 +152,7 @@ def audit(
 
     `error` is the probability, at most, of refuting a true claim. Raises `UsageError` for an unknown method.
     """
-    known = [name for profile, name in TRIALS if profile == "pr"]
+    known = [name for profile, name in TRIALS if profile == "nightly"]
     if method not in known:
         raise UsageError(f"no method {method!r}", where="dp_audit", remedy=f"methods are {', '.join(known)}")
     if method != "replay":  # which makes as many as may decide

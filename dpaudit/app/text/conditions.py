@@ -105,8 +105,8 @@ SENTENCES: Final[Mapping[Code, str]] = {
         "{share} of the whole, in {scale}, half of the budget or more: give a pair that moves them"
     ),
     Code.PAIRS_NOT_SEARCHED: (
-        "worse pairs than the given ones: no change is known of records of their kind, or they differ in "
-        "several"
+        "worse pairs than the given ones: no change is known of records of their kind, they differ in "
+        "several, or a unit may have several"
     ),
     Code.ALL_RELEASES: "the bound is for all releases together; the final output alone may reveal less",
     Code.BESIDE_RELEASES: (

@@ -62,27 +62,37 @@ def against(gate: Any, git: Any, mine: Any, configure: Any, findings: Any) -> Ca
 
 
 @pytest.fixture
-def compared(git: Any, configure: Any, mine: Any, tmp_path: Path) -> Callable[[str, str], list[str]]:
-    """The rules of what one configuration loosens of another, which is committed; nothing is run."""
+def compared(compare: Any) -> Callable[[str, str], list[str]]:
+    """The rules of what one configuration loosens of another."""
+    return lambda base, working: [found.rule for found in compare(base, working).findings]
+
+
+@pytest.fixture
+def held(compare: Any) -> Callable[[str, str], Any]:
+    """The gate that counts."""
+    return lambda base, working: compare(base, working).gate
+
+
+@pytest.fixture
+def compare(git: Any, configure: Any, mine: Any, tmp_path: Path) -> Callable[[str, str], Any]:
+    """One configuration held to another, which is committed; nothing is run."""
     from dpaudit.app.gate.base import held_to_base
     from dpaudit.app.gate.configuration import read_configuration
     from dpaudit.app.gate.report import Place
 
-    def compare(base: str, working: str) -> list[str]:
+    def compare(base: str, working: str) -> Any:
         git("init", "--quiet", "--initial-branch", "main")
         configure(base, quick=False)
         git("add", "--all")
-        git("commit", "--quiet", "--message", "base")
+        git("commit", "--quiet", "--allow-empty", "--message", "base")
         read = read_configuration(configure(working, quick=False))
         scratch = tmp_path / "scratch"
-        scratch.mkdir()
+        scratch.mkdir(exist_ok=True)
 
         def at(*key: str | int) -> Place:
             return Place.of(read.path, read.line(*key), tmp_path)
 
-        return [
-            found.rule for found in held_to_base(read, "main", profile="pr", scratch=scratch, at=at).findings
-        ]
+        return held_to_base(read, "main", profile="pr", scratch=scratch, at=at)
 
     return compare
 
@@ -118,6 +128,7 @@ def test_a_change_of_nothing_passes(against: Any, configuration: Any) -> None:
         ('allowed-samplers = ["numpy-float64"]', ""),
         ('allowed-samplers = ["numpy-float64"]', 'allowed-samplers = ["numpy-float64", "opendp-discrete"]'),
         ("trials = 3", "trials = 2"),
+        ("trials = 3", ""),
         ("trials = 3", "trials = 3\nseed = 7"),
         ("trials = 3", "trials = 3\ntime-limit = 60"),
         ("trials = 3", "trials = 3\nconfidence = 0.9999999"),
@@ -159,6 +170,17 @@ def test_what_is_tightened_is_no_finding(compared: Any, configuration: Any, old:
     base = configuration(claim="{ rho = 0.13 }")
     assert old in base
     assert compared(base, base.replace(old, new)) == []
+
+
+def test_replays_that_are_held_to_as_many_as_may_decide_are_the_most_of_them(
+    held: Callable[[str, str], Any], configuration: Any
+) -> None:
+    """Whichever table states fewer; what states nothing stays as it was, and so does a stated hundred."""
+    open_ended = configuration().replace("trials = 3", "")
+    assert held(open_ended, open_ended).targets["sums"].audit.trials is None
+    for stated, trials in ((50, 100), (100, 100), (101, 101)):
+        fewer = configuration().replace("trials = 3", f"trials = {stated}")
+        assert held(open_ended, fewer).targets["sums"].audit.trials == trials
 
 
 def test_the_base_s_policy_judges_the_change(against: Any, configuration: Any) -> None:

@@ -249,6 +249,8 @@ def test_a_targets_effort_goes_before_the_profiles_before_the_gates() -> None:
     assert (pr.search_pairs, nightly.search_pairs) == (False, True)
     assert not Plan.of(gate, "nightly", Effort(method="threshold"), 1).search_pairs
     assert Plan.of(Gate.model_validate({}), "pr", Effort(), 0).trials is None  # as many as may decide
+    stated = Gate.model_validate({"audit": {"trials": 100}})  # a hundred that is stated is a hundred
+    assert Plan.of(stated, "pr", Effort(), 0).trials == 100
     assert Plan.of(Gate.model_validate({}), "nightly", Effort(), 0).trials == 1_000
     # Trials are meant for the method in force where they stand.
     sampled = Plan.of(gate, "pr", Effort(method="threshold"), 1)

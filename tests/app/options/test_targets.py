@@ -5,10 +5,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from dpaudit import Claim, PureDP, audit, certify
 from dpaudit.app.options.data_files import read_array
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.app.options.targets import load_pair, load_target
@@ -79,6 +81,38 @@ def test_a_function_that_does_not_take_data_and_a_curator(tmp_path: Path) -> Non
         assert found.reference == f"{own}:{name}"
     with pytest.raises(UsageError, match="define it as \\(data, generator\\)"):
         load_target(f"{own}:one", data_file=None, parameters={}, plain=True)
+
+
+def test_the_same_from_python() -> None:
+    def one(data: Any) -> Any:
+        return data
+
+    pair, claim = (np.zeros(1), np.ones(1)), Claim(PureDP(epsilon=1.0))
+    calls: list[Callable[[Any], object]] = [
+        lambda algorithm: audit(algorithm, pair, claim=claim),
+        lambda algorithm: certify(algorithm, pair[0], claim=claim),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match="takes \\(data\\) and cannot be called with two arguments"):
+            call(one)
+
+
+def test_an_algorithm_that_draws_its_own_noise_and_is_not_said_to(tmp_path: Path, dpaudit: Any) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(
+        "import numpy as np\n"
+        "def mean(data, rng): return data.mean() + rng.normal()\n"
+        "def odd(data, curator): return curator.releese(data)\n"
+        "def pair(): return np.zeros(2), np.ones(2)\n"
+    )
+    told = [
+        dpaudit("audit", f"{own}:{name}", "--pair", f"{own}:pair", "--epsilon", "1").stderr
+        for name in ("mean", "odd")
+    ]
+    assert "a curator has no 'normal'" in told[0]
+    assert "is audited with --plain" in told[0]
+    assert "did you mean `release`?" in told[1]
+    assert "--plain" not in told[1]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,15 @@ def test_who_asks_is_shown_them_on_stderr_and_in_no_report(tmp_path: Path) -> No
         assert WORDS not in (tmp_path / f"report.{kind}").read_text()
 
 
+def test_who_asks_is_shown_what_every_trial_of_a_sampling_audit_raises(tmp_path: Path) -> None:
+    write(tmp_path, "raise")
+    command = (*one("audit", "raise")[:-2], "--method", "threshold", "--trials", "10")
+    shown = [everything(tmp_path, *command, *more) for more in ((), ("--show-target-errors",))]
+    assert [status for status, _ in shown] == [2, 2]
+    assert [WORDS in without_source(text) for _, text in shown] == [False, True]
+    assert "DPA601" in shown[1][1]
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", [*QUIET, *FAILING])
 @pytest.mark.parametrize("verb", ["certify", "audit", "gate"])

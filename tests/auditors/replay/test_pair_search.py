@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, Pair, audit
+from dpaudit.app.gate.audit_plan import Plan
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.conditions import Code
 from dpaudit.certificate.verdicts import Experiment
@@ -132,6 +133,21 @@ def test_a_search_is_the_same_every_time_and_ends() -> None:
     first, second = (searched(counted, search_pairs=True) for _ in range(2))
     assert first == second
     assert runs[0] / 2 <= 120 + 1 + 2 * 2 * (3 + 2 * 2)
+
+
+def test_a_unit_that_may_have_several_records_is_not_searched() -> None:
+    """A change of one record is no change of a user; asked for, a search is refused, by night it is named."""
+    per_user = Claim(CLAIM.guarantee, unit="user")
+    with pytest.raises(UsageError, match="a user may have several") as refused:
+        audit(of_squares(1.0), GIVEN, claim=per_user, search_pairs=True)
+    assert "claim it per record" in refused.value.remedy
+    assert searched(of_squares(1.0), search_pairs=True, run_options={"unit": "row"}).pairs == 2
+    nightly = Plan("replay", 1, None, 0, 0.95, search_pairs=True)
+    for unit, searches in (("user", False), ("record", True)):
+        claim = Claim(CLAIM.guarantee, unit=unit)
+        found = nightly.audit(of_squares(1.0), [GIVEN], claim=claim, seed=0)
+        assert (Code.PAIRS_NOT_SEARCHED in {one.code for one in found.not_checked}) is not searches
+        assert found.pairs == 1 + searches
 
 
 def test_sampling_methods_do_not_search() -> None:

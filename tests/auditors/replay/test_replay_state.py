@@ -93,7 +93,7 @@ def test_a_pair_of_the_same_data_tells_nothing() -> None:
     same = Pair(DATA, DATA, "forgot to copy")
     audit = replay(leaky, [same], replays=3)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert "are the same" in str(audit.inconclusive)
+    assert "are the same: give two that differ in one unit of privacy" in str(audit.inconclusive)
     assert kinds(leaky) == {"leak"}
 
 
