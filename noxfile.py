@@ -70,6 +70,7 @@ def mutation(session: nox.Session) -> None:
 def interoperability(session: nox.Session) -> None:
     """What needs libraries too large for every change, other people's and engines for tables."""
     session.install("-e", ".[engines,opacus,pipelinedp,smartnoise,synthetic,test]")
+    session.install("--no-deps", "lifelines")  # for the public study that it ships, and nothing else of it
     session.run("pytest", "-q", "-m", "interoperability", f"--ignore={SPARK}", *session.posargs)
 
 

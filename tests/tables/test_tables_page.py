@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from dpaudit import account, judge, run
 
@@ -48,6 +50,18 @@ def test_the_first_query_prints_what_the_page_shows(python: list[str], tmp_path:
     command = [*python, "-m", "dpaudit.app.main", "certify", "report.py:weekly", "--data", "visits.parquet"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.partition("proof")[0]) == (0, found[2]), ran.stderr
+
+
+@pytest.mark.interoperability
+def test_the_study_prints_what_the_page_shows(python: list[str], tmp_path: Path) -> None:
+    """With lifelines, which ships it."""
+    found = re.search(r"## A study\n.*?```console\n\$ (dpaudit [^\n]*)\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert found is not None
+    start = shlex.join(python)
+    command = found[1].replace("dpaudit certify", f"{start} -m dpaudit.app.main certify")
+    command = command.replace("$(python ", f"$({start} ").replace("-o out", f"-o {tmp_path / 'out'}")
+    ran = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+    assert ran.stdout == found[2], ran.stderr
 
 
 def test_the_marginals_for_synthetic_rows_are_proved_as_they_stand() -> None:

@@ -58,14 +58,19 @@ def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 def release_of(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str], **more: Any) -> Release:
     """A release of a described mechanism; its ``count`` of runs may be called ``steps`` but of a tree's."""
     stated = dict(given)
+    count = take_count(kind, stated, spelled)
+    return Release(**{"label": kind, **more}, mechanism=described(kind, stated, spelled), count=count)
+
+
+def take_count(kind: str, stated: dict[str, Any], spelled: Callable[[str], str]) -> int:
+    """Take the number of runs out of what is stated; see `release_of`."""
     names = [name for name in ("count", "steps") if name == "count" or name not in parameters(kind)]
     counts = {name: stated.pop(name) for name in names if name in stated}
     if len(counts) > 1:
         what, remedy = f"{spelled('count')} and {spelled('steps')} at once", "give one of them"
         why = f"of {kind} both are the number of runs"
         raise InvalidParameter(what, where=spelled("steps"), why=why, remedy=remedy)
-    mechanism = described(kind, stated, spelled)
-    return Release(**{"label": kind, **more}, mechanism=mechanism, count=next(iter(counts.values()), 1))
+    return next(iter(counts.values()), 1)
 
 
 def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:

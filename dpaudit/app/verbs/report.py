@@ -59,8 +59,11 @@ def report(
 ) -> None:
     """Say what CERTIFICATE says, on one page for people who did not make it.
 
-    Its figures are computed again from its ledger; where there is none, the page's first line says so.
+    Its figures are computed again from its ledger; where there is none, the page's first line says so. Of a
+    folder it is the certificate.json in it.
     """
+    if certificate.is_dir():
+        certificate /= "certificate.json"  # as `dpaudit certify -o` calls it
     beside = certificate.parent / LEDGER
     kept = ledger if ledger is not None else beside if beside.is_file() else None
     for output in (path, registry):

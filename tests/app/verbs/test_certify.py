@@ -35,6 +35,7 @@ def test_own_algorithm_proved_and_not_refuted(dpaudit: Any, mine: Mine, tmp_path
     assert certificate.command.endswith(f"-o {out}")
     assert dpaudit("verify", out / "ledger.jsonl").exit_code == 0
     assert dpaudit("ledger", "check", out / "ledger.jsonl").exit_code == 0
+    assert dpaudit("report", out, "--format", "md").stdout.startswith("# Privacy of ")
 
 
 def test_builtin_certifies_and_verifies(answer: Any, dpaudit: Any, tmp_path: Path) -> None:

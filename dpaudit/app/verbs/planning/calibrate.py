@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
-from dpaudit.app.options.mechanism_options import complete_mechanism, spelled
+from dpaudit.app.options.mechanism_options import complete_mechanism, spelled, take_count
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -51,7 +51,7 @@ no answer is given. The noise that is printed meets the target to its last digit
 @option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
 @option("--sensitivity", float, "Sensitivity in the mechanism's own norm.  [default: 1]")
 @option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
-@option("--steps", COUNT, "Number of items, for tree-aggregation.")
+@option("--steps", COUNT, "Number of items of tree-aggregation; of other mechanisms of runs, as --count.")
 @option(
     "--neighbouring",
     NEIGHBOURING,
@@ -75,7 +75,7 @@ def calibrate_command(
     given = {name: value for name, value in options.items() if value is not None}
     if subject in FREE:
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
-        count = given.pop("count", 1)
+        count = take_count(subject, given, spelled)
         prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled)
         with Work("finding the noise and confirming it"):
             found = calibrate(prototype, target, count=count, neighbouring=relation)

@@ -23,6 +23,8 @@ def test_count_and_sensitivity_count(answer: Any) -> None:
     _, found = answer("calibrate", "gaussian", "--rho", 0.5, "--count", 9, "--sensitivity", 2)
     assert found["value"] == pytest.approx(6.0, rel=1e-14)
     assert found["count"] == 9
+    _, found = answer("calibrate", "gaussian", "--rho", 0.5, "--steps", 9, "--sensitivity", 2)
+    assert (found["value"], found["count"]) == (pytest.approx(6.0, rel=1e-14), 9)
     _, found = answer("calibrate", "tree-aggregation", "--mu", 1, "--steps", 15)
     assert found["value"] == pytest.approx(2.0, rel=1e-14)
     _, found = answer("calibrate", "laplace", "--epsilon", 0.5, "--count", 2)
@@ -81,7 +83,7 @@ def test_a_ledger_is_told_its_factor(answer: Any, dpaudit: Any, ledger_file: Cal
         ["gaussian", "--rho", 1, "--sensitivity", 0],
         ["gaussian", "--rho", 1, "--sensitivity", "inf"],
         ["gaussian", "--rho", 1, "--count", 0],
-        ["gaussian", "--rho", 1, "--steps", 3],
+        ["gaussian", "--rho", 1, "--steps", 3, "--count", 2],
         ["tree-aggregation", "--rho", 1],
         ["discrete-gaussian", "--rho", 1, "--rate", 0.1],
         ["gaussian", "--epsilon", 1, "--delta", 1e-6, "--rate", 2],
