@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
@@ -19,6 +20,9 @@ from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError
 from dpaudit.mechanisms import Array, Gaussian, PoissonSampled
+
+#: Positions among records, [n].
+Places: TypeAlias = NDArray[np.int64]
 
 #: By how much more a sum of Opacus's gradients is declared to move than by one of them, relative to it: it
 #: rounds other records' gradients otherwise in a batch with one record more. That it suffices is not proved.
@@ -62,7 +66,7 @@ def gradients(
 
 
 def add_one_by_one(
-    batches: Batches, records: Sequence[bytes], together: int, compute: Callable[[Array], Array]
+    batches: Batches, records: Sequence[bytes], together: int, compute: Callable[[Places], Array]
 ) -> None:
     """Add gradients to a batch, each of which is a function of its own record to the last digit.
 
@@ -84,13 +88,13 @@ def add_one_by_one(
     for record in numbers:
         digest = hashlib.blake2b(record, digest_size=8).digest()
         places[int.from_bytes(digest, "big") % together].append(first[record])
-    for positions in itertools.zip_longest(*places):
-        taken = [place for place, position in enumerate(positions) if position is not None]
-        spare = positions[taken[0]]
-        found = compute(np.array([spare if position is None else position for position in positions]))
-        often = np.array([numbers[records[positions[place]]] for place in taken])
+    for line in itertools.zip_longest(*places, fillvalue=-1):
+        positions = np.array(line)
+        taken = positions >= 0
+        found = compute(np.where(taken, positions, positions.max()))[taken]
+        often = np.array([numbers[records[position]] for position in positions[taken]])
         for time in range(often.max()):
-            batches.add(found[taken][often > time])
+            batches.add(found[often > time])
 
 
 def group_size(curator: Curator, rate: float, records: int | None, known: int | None = None) -> float:

@@ -11,8 +11,7 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
-from dpaudit.gradients import add_one_by_one, gradients, group_size, missing
-from dpaudit.mechanisms import Array
+from dpaudit.gradients import Places, add_one_by_one, gradients, group_size, missing
 
 
 class PrivateGradient:
@@ -115,7 +114,7 @@ class PrivateGradient:
         drawn = batches.draw(len(rows[0]))
         chosen = [each[drawn] for each in rows]
 
-        def compute(positions: Array) -> Array:
+        def compute(positions: Places) -> Any:
             return np.asarray(self._of_many(params, *(each[positions] for each in chosen)))
 
         records = [b"".join(entry.tobytes() for entry in record) for record in zip(*chosen, strict=True)]

@@ -12,6 +12,7 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.gradients import (
+    Places,
     add_one_by_one,
     gradients,
     group_size,
@@ -22,7 +23,6 @@ from dpaudit.gradients import (
     repeatable,
     set_gradients,
 )
-from dpaudit.mechanisms import Array
 
 __all__ = ["PrivateGradient", "public_randomness"]
 
@@ -120,7 +120,7 @@ class PrivateGradient:
         columns = [each[drawn] for each in (inputs, targets)]
         seed = int(self._curator.public("masks").integers(2**63))
 
-        def compute(positions: Array) -> Array:
+        def compute(positions: Places) -> Any:
             # The same masks again, and torch's own state as before: it must not tell how many were drawn.
             with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), repeatable():
                 torch.manual_seed(seed)

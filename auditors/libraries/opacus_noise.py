@@ -16,6 +16,7 @@ Whatever else torch draws from its global generator, such as initial weights, is
 """
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -64,6 +65,7 @@ class _Routing:
     asked: list[tuple[float, Any]] = field(default_factory=list)
     apart: bool = True  # whether every optimizer clips record by record
     rate: float | None = None  # of the samples that the curator drew
+    drawn: deque[int] = field(default_factory=deque)
     rows: list[Array] = field(default_factory=list)
     draws: PublicDraws = field(default_factory=lambda: PublicDraws("library"))
 
@@ -87,12 +89,14 @@ class _Routing:
         if self.rate not in {None, rate}:
             self.apart = False
         self.rate = rate
+        self.drawn.clear()
         for _ in range(sampler.steps):
             self.draws.begin()
             if rate < 1.0 and self.apart:
                 sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
                 live = self.curator.sampler
                 chosen = np.ones(units, np.bool_) if live is None else live.chosen(sampled, units)
+                self.drawn.append(int(chosen.sum()))
                 yield np.flatnonzero(chosen).tolist()
                 continue
             coins = np.random.default_rng(int(self.curator.public("opacus samples").integers(2**63)))
@@ -134,11 +138,13 @@ class _Routing:
             label=label,
         )
 
-    def of_rows(self, std: float, size: int, sensitivity: float, label: str) -> Array:
+    def of_rows(self, noise: Gaussian, size: int, label: str) -> Array:
         """The noisy sum of a sample of the rows; they are as long as the optimizer left them."""
-        noise = Gaussian(sigma=std or NO_NOISE, sensitivity=L2(sensitivity))
+        if len(self.rows) != (self.drawn.popleft() if self.drawn else 0):
+            why = "another sample than the stated one would be released"
+            raise refused("a batch of Opacus of which not every record has its gradient", why)
         mechanism = PoissonSampled(rate=self.rate or 1.0, mechanism=noise)
-        longest = _LONGEST * sensitivity
+        longest = _LONGEST * noise.sensitivity.value
         exponent = grid_of_bound(longest, mechanism.grid or FINEST, label)
         rows = clip_rows(np.array(self.rows).reshape(len(self.rows), size), longest, "l2", exponent)
         self.rows.clear()
@@ -162,7 +168,7 @@ class _Routing:
         std, moves = gradients[0][0], norm * (1.0 + rounding)
         flat = np.concatenate([each.ravel() for each in sums])
         if self.whole is False and self.apart and self.rate is not None:
-            noisy = self.of_rows(std, flat.size, moves, label)
+            noisy = self.of_rows(Gaussian(sigma=std or NO_NOISE, sensitivity=L2(moves)), flat.size, label)
         else:
             noisy = self.answer(std, flat, moves, label)
         for part, of in zip(

@@ -162,6 +162,23 @@ def test_physical_batches_of_a_sample_are_parts_of_one() -> None:
     assert other == pytest.approx(one, abs=1e-6)
 
 
+def cut(rows: Any) -> list[Any]:
+    """The fault: of every Poisson sample only the first three records are used."""
+    import torch
+    from opacus import PrivacyEngine
+    from opacus.data_loader import DPDataLoader
+
+    about: Any = {"module": (model := torch.nn.Linear(3, 1)), "noise_multiplier": 1.0, "max_grad_norm": 1.0}
+    about |= {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+    made = PrivacyEngine().make_private(**about, data_loader=DPDataLoader(dataset(rows), sample_rate=0.5))
+    return weights_after(2, *made[:2], ((features[:3], target[:3]) for features, target in made[2]))
+
+
+def test_a_sample_that_is_cut_is_refused() -> None:
+    with pytest.raises(UsageError, match="not every record"):
+        run(Routed(cut, "opacus"), ALL, seed=1)
+
+
 def dropping(rows: Any) -> list[Any]:
     import torch
     from opacus import PrivacyEngine
