@@ -35,7 +35,7 @@ def nightly(session: nox.Session) -> None:
         "pytest",
         "-q",
         "-m",
-        "not interoperability and not torture and not training",
+        "not interoperability and not torture and not training and not graphics",
         "--hypothesis-profile=nightly",
         *session.posargs,
     )
@@ -85,8 +85,15 @@ def spark(session: nox.Session) -> None:
 def training(session: nox.Session) -> None:
     """Training with Opacus, PyTorch and JAX, each in its build for processors."""
     own = "https://download.pytorch.org/whl/cpu"
-    session.install("--extra-index-url", own, "-e", ".[jax,opacus,test,torch]")
+    session.install("--extra-index-url", own, "-e", ".[jax-privacy,opacus,test,torch]")
     session.run("pytest", "-q", "-m", "training", *session.posargs)
+
+
+@nox.session
+def graphics(session: nox.Session) -> None:
+    """Training with PyTorch on a graphics processor, of which the machine needs one."""
+    session.install("-e", ".[test,torch]")
+    session.run("pytest", "-q", "-n", "0", "-m", "graphics", *session.posargs)
 
 
 @nox.session(python=["3.11", "3.12", "3.13"], venv_backend="uv|virtualenv")

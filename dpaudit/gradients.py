@@ -1,26 +1,32 @@
 """What training in every library shares: noisy sums of clipped gradients, one batch after another."""
 
+import hashlib
+import importlib
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
-from dpaudit.errors import InvalidParameter, MissingExtra
+from dpaudit.errors import InvalidParameter, MissingExtra, UsageError
 from dpaudit.mechanisms import Array, Gaussian, PoissonSampled
 
-#: By how much more a sum may move than by one clipped gradient, relative to it: other records' gradients are
-#: rounded otherwise in a batch with one record more. 100,000 that point one way, in single precision, add up
-#: to that.
-SINGLE: Final = 1e-2
-#: The same in double precision.
-_DOUBLE: Final = 1e-9
+#: Positions among records, [n].
+Places: TypeAlias = NDArray[np.int64]
+
+#: By how much more a sum of Opacus's gradients is declared to move than by one of them, relative to it: it
+#: rounds other records' gradients otherwise in a batch with one record more. That it suffices is not proved.
+ROUNDED: Final = 1e-2
 
 
 def gradients(
@@ -31,7 +37,7 @@ def gradients(
     bound: float,
     noise_multiplier: float,
     label: str,
-    double: bool = False,
+    declared: bool = False,
 ) -> Batches:
     """Noisy sums [size] of gradients, each clipped to `bound`, over Poisson samples.
 
@@ -42,7 +48,8 @@ def gradients(
         bound: the norm to which each record's gradient is clipped.
         noise_multiplier: the noise's standard deviation over `bound`.
         label: of the steps, in the ledger.
-        double: whether gradients are computed in double precision.
+        declared: whether a record may change the gradients of others, by rounding: the sensitivity is then
+            `ROUNDED` more, and the ledger says that it is declared.
 
     Raises:
         InvalidParameter: a number out of its range, or no curator.
@@ -50,25 +57,44 @@ def gradients(
     require_kind(curator, Curator, "curator")
     # A replaced record moves a sum by two gradients.
     moves = curator.ledger.header.neighbouring.sum_sensitivity(bound, "l2", acute=False)
-    moves *= 1.0 + (_DOUBLE if double else SINGLE)
+    moves *= 1.0 + (ROUNDED if declared else 0.0)
     noise = Gaussian(sigma=noise_multiplier * bound, sensitivity=L2(moves))
     mechanism = noise if rate == 1.0 else PoissonSampled(rate=rate, mechanism=noise)
-    return curator.batches(mechanism, label, (size,), bound=bound)
+    return curator.batches(
+        mechanism, label, (size,), bound=bound, basis="declared" if declared else "clipped"
+    )
 
 
-def all_double(kinds: Iterable[Any]) -> bool:
-    """Whether gradients of parameters of these types are computed in double precision; else in single.
+def add_one_by_one(
+    batches: Batches, records: Sequence[bytes], together: int, compute: Callable[[Places], Array]
+) -> None:
+    """Add gradients to a batch, each of which is a function of its own record to the last digit.
 
-    Raises `InvalidParameter`: one is of neither type. In fewer bits a few records' rounding exceeds `SINGLE`.
+    Libraries compute many gradients together, and round each of them by how many there are and by its place
+    among them, but never by what the others hold. So there are always `together` in one computation, and a
+    record's place in it follows from the record itself. What one record more changes is then its own row
+    alone, and clipping that row bounds by how much the sum moves; no error of rounding needs a bound.
+
+    Args:
+        batches: where the gradients are added.
+        records: the bytes of each record that was drawn.
+        together: the number of gradients in one computation, and of places in it.
+        compute: from `together` positions among `records` to as many gradients [together, p], in a
+            computation whose steps do not depend on what it computes with.
     """
-    names = {str(kind).rpartition(".")[2] for kind in kinds}
-    if strange := sorted(names - {"float32", "float64"}):
-        what, why = (
-            f"parameters of type {strange[0]}",
-            "other records' gradients would be rounded too coarsely",
-        )
-        raise InvalidParameter(what, where="parameters", why=why, remedy="train in float32 or float64")
-    return names == {"float64"}
+    numbers = Counter(records)  # records that are equal have one gradient
+    first = {record: position for position, record in reversed(list(enumerate(records)))}
+    places: list[list[int]] = [[] for _ in range(together)]
+    for record in numbers:
+        digest = hashlib.blake2b(record, digest_size=8).digest()
+        places[int.from_bytes(digest, "big") % together].append(first[record])
+    for line in itertools.zip_longest(*places, fillvalue=-1):
+        positions = np.array(line)
+        taken = positions >= 0
+        found = compute(np.where(taken, positions, positions.max()))[taken]
+        often = np.array([numbers[records[position]] for position in positions[taken]])
+        for time in range(often.max()):
+            batches.add(found[often > time])
 
 
 def group_size(curator: Curator, rate: float, records: int | None, known: int | None = None) -> float:
@@ -89,19 +115,33 @@ def group_size(curator: Curator, rate: float, records: int | None, known: int | 
     return rate * records
 
 
+def load_ahead() -> None:
+    """Load what torch's optimizers and `torch.func` load at their first use, for a second, if torch is there.
+
+    Every run that is forked would load it again.
+    """
+    with suppress(ImportError):
+        importlib.import_module("torch._dynamo")
+
+
 def missing(what: str, extra: str, error: ImportError) -> MissingExtra:
     """The error where a library is not installed."""
     remedy = f"pip install 'dpaudit[{extra}]'"
     return MissingExtra(f"{what} cannot be imported: {error}", where=f"dpaudit.{extra}", remedy=remedy)
 
 
+#: Whether `public_randomness` lasts.
+_PUBLIC: Final = ContextVar("public_randomness", default=False)
+
+
 @contextmanager
 def public_randomness(curator: Curator) -> Iterator[None]:
     """While the context lasts, torch's global generator is public, and it computes in one thread.
 
-    So initial weights are the same whenever a run is repeated, and nobody takes them for noise. Dropout in it
-    must give all records one mask: with a mask for each place in a batch, one record would move the gradients
-    of those behind it. A forked process has none of the threads that its parent began.
+    So initial weights are the same whenever a run is repeated, and nobody takes them for noise. Nothing may
+    be drawn for each place of a batch, as dropout does in an Opacus loop: one record would move the gradients
+    of those behind it. `PublicDraws` refuses that. A forked process has none of the threads that its parent
+    began.
     """
     import torch
 
@@ -109,10 +149,56 @@ def public_randomness(curator: Curator) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(curator.public("torch").integers(2**63)))
         torch.set_num_threads(1)
+        public = _PUBLIC.set(True)
         try:
             yield
         finally:
+            _PUBLIC.reset(public)
             torch.set_num_threads(threads)
+
+
+class PublicDraws:
+    """Whether a loop draws from torch's generator between a batch and its gradients while that is public."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.begin()
+
+    def begin(self) -> None:
+        """A batch begins here."""
+        self._before = self._states()
+
+    def require_none(self) -> None:
+        """Raise `UsageError` where anything was drawn since then."""
+        if self._before != (now := self._states()) and now:
+            what = "random numbers drawn of torch's public generator between a batch and its gradients"
+            why = "dropout draws one mask for each place in a batch, so that a record moves those behind it"
+            remedy = "leave dropout out, or take dpaudit.torch.PrivateGradient, with one mask for all records"
+            raise UsageError(what, where=self._where, why=why, remedy=remedy)
+
+    def _states(self) -> list[bytes]:
+        import torch
+
+        if not _PUBLIC.get():
+            return []
+        on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        return [each.numpy().tobytes() for each in (torch.get_rng_state(), *on_devices)]
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """While the context lasts, torch computes the same gradients again from the same numbers, or raises."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    lenient = torch.is_deterministic_algorithms_warn_only_enabled()
+    tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, False
+    torch.use_deterministic_algorithms(mode=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=lenient)
+        torch.backends.cudnn.benchmark = tuned
 
 
 def set_gradients(parameters: Sequence[Any], flat: Array) -> None:

@@ -11,7 +11,7 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
-from dpaudit.gradients import all_double, gradients, group_size, missing
+from dpaudit.gradients import Places, add_one_by_one, gradients, group_size, missing
 
 
 class PrivateGradient:
@@ -19,14 +19,17 @@ class PrivateGradient:
 
     It is called with the parameters and the columns of all records, and returns a tree like the parameters.
     Each record's own gradient is clipped, and they are summed and noised by a curator. What an optimizer
-    computes from noisy gradients costs nothing more.
+    computes from noisy gradients costs nothing more. A record's gradient does not depend on the others, by
+    rounding either: see `dpaudit.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`.
 
     Args:
-        loss: ``(params, *record) -> loss`` of one record, in JAX's functions.
+        loss: ``(params, *record) -> loss`` of one record, in JAX's functions. Or what `clipped_grad` of
+            jax-privacy returned: its own code then clips every record's gradient, in a batch of one.
         curator: of the run. Every step is a line of its ledger, and its budget, if it holds one, is charged
             before the step: one that does not fit raises `BudgetExceeded`.
         rate: the probability with which each record is in a batch.
-        bound: the norm to which a record's gradient, of all parameters together, is clipped.
+        bound: the norm to which a record's gradient, of all parameters together, is clipped; of a
+            `clipped_grad` it may be left out, and is its own.
         noise_multiplier: the noise's standard deviation over `bound`.
         records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
             is that of the data, which is public unless a record may be added or removed.
@@ -35,7 +38,8 @@ class PrivateGradient:
 
     Raises:
         MissingExtra: JAX is not installed.
-        InvalidParameter: a number out of its range.
+        InvalidParameter: a number out of its range, no bound, or a `clipped_grad` that returns more than
+            the gradient.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class PrivateGradient:
         curator: Curator,
         *,
         rate: float,
-        bound: float,
+        bound: float | None = None,
         noise_multiplier: float,
         records: int | None = None,
         together: int = 64,
@@ -60,6 +64,12 @@ class PrivateGradient:
             raise InvalidParameter(
                 f"together = {together}", where="PrivateGradient", remedy="give at least 1"
             )
+        clips = hasattr(loss, "l2_norm_bound")  # jax-privacy's BoundedSensitivityCallable
+        bound = getattr(loss, "l2_norm_bound", None) if bound is None else bound
+        if bound is None or getattr(loss, "has_aux", False):
+            what = "no bound" if bound is None else "a clipped_grad that returns more than the gradient"
+            remedy = "give bound=" if bound is None else "leave out has_aux and return_grad_norms"
+            raise InvalidParameter(what, where="PrivateGradient", remedy=remedy)
         self._stated: Any = {
             "rate": rate,
             "bound": bound,
@@ -67,15 +77,14 @@ class PrivateGradient:
             "label": label,
         }
         self._curator, self._rate, self._records, self._together = curator, rate, records, together
-        self._batches: dict[tuple[int, bool], Batches] = {}
+        self._batches: dict[int, Batches] = {}
         self._ravel = ravel_pytree
-        self._types: Callable[[Any], list[Any]] = lambda params: [
-            jax.numpy.result_type(each) for each in jax.tree.leaves(params)
-        ]
 
         def of_many(params: Any, *columns: Any) -> Any:
             def of_one(*record: Any) -> Any:
-                return ravel_pytree(jax.grad(loss)(params, *record))[0]
+                gradient = loss if clips else jax.grad(loss)
+                found = ravel_pytree(gradient(params, *(each[None] if clips else each for each in record)))[0]
+                return found.astype(jax.numpy.promote_types(found.dtype, jax.numpy.float32))
 
             return jax.vmap(of_one)(*columns)
 
@@ -91,7 +100,6 @@ class PrivateGradient:
 
         Raises:
             DataError: no columns, or columns of different lengths.
-            InvalidParameter: parameters in less than single precision.
             BudgetExceeded: the budget does not suffice.
         """
         rows = [np.asarray(column) for column in columns]
@@ -100,15 +108,15 @@ class PrivateGradient:
             raise DataError(what, where="PrivateGradient", remedy=remedy)
         expected = group_size(self._curator, self._rate, self._records, len(rows[0]))
         flat, back = self._ravel(params)
-        form = flat.size, all_double(self._types(params))
-        if form not in self._batches:
-            self._batches[form] = gradients(self._curator, form[0], **self._stated, double=form[1])
-        batches = self._batches[form]
+        if flat.size not in self._batches:
+            self._batches[flat.size] = gradients(self._curator, flat.size, **self._stated)
+        batches = self._batches[flat.size]
         drawn = batches.draw(len(rows[0]))
-        for first in range(0, len(drawn), self._together):
-            places = drawn[first : first + self._together]
-            # One size, so that it is compiled once; what is repeated to fill it up is left out again.
-            filled = np.resize(places, self._together)
-            found = self._of_many(params, *(each[filled] for each in rows))
-            batches.add(np.asarray(found)[: len(places)])
+        chosen = [each[drawn] for each in rows]
+
+        def compute(positions: Places) -> Any:
+            return np.asarray(self._of_many(params, *(each[positions] for each in chosen)))
+
+        records = [b"".join(entry.tobytes() for entry in record) for record in zip(*chosen, strict=True)]
+        add_one_by_one(batches, records, self._together, compute)
         return back(np.asarray(batches.noisy() / expected, dtype=flat.dtype))

@@ -2,7 +2,8 @@
 
 The optimizer's own clipping, sampling and noise give way to the curator's: of every record that was drawn it
 takes the gradient, clips it, adds all up exactly and adds noise. Physical batches (`BatchMemoryManager`) are
-parts of one batch. What computes the gradients of single records is Opacus's.
+parts of one batch. What computes the gradients of single records is Opacus's, and it rounds them by how many
+are in a batch: the ledger says that the sensitivity is declared.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter, UsageError
-from dpaudit.gradients import all_double, gradients, group_size, missing, on_rows, set_gradients
+from dpaudit.gradients import PublicDraws, gradients, group_size, load_ahead, missing, on_rows, set_gradients
 from dpaudit.ledger.places import passed_over
 
 _WHERE: Final = "dpaudit.opacus.attach"
+
+load_ahead()
 
 
 def attach(
@@ -44,7 +47,7 @@ def attach(
             clips layer by layer or adaptively, or trains on several machines; or batches that are no
             Poisson samples.
         InvalidParameter: neither engine nor optimizer, no number of records where it is private, or
-            parameters in less than single precision.
+            parameters in less than single precision; in training, gradients in less (autocast).
         MissingExtra: Opacus is not installed.
     """
     try:
@@ -64,14 +67,22 @@ def attach(
         what, why = f"a {type(to).__name__}", "its gradients are not those of single records, clipped as one"
         remedy = 'use clipping="flat" on one machine; `dpaudit audit --library opacus` audits others'
         raise UsageError(what, where=_WHERE, why=why, remedy=remedy)
+    _require_single(to.params, "parameters")
     sampler = _poisson(loader)
     rate, bound = float(sampler.sample_rate), float(to.max_grad_norm)
     size = sum(each.numel() for each in to.params)
     own: Any = {"rate": rate, "bound": bound, "noise_multiplier": float(to.noise_multiplier)}
-    own["double"] = all_double(each.dtype for each in to.params)
     if to.loss_reduction == "mean":
         to.expected_batch_size = group_size(curator, rate, records, sampler.num_samples)
-    _Attached.to(to, sampler, gradients(curator, size, **own, label=label))
+    _Attached.to(to, sampler, gradients(curator, size, **own, label=label, declared=True))
+
+
+def _require_single(numbers: Any, what: str) -> None:
+    """Raise `InvalidParameter` for tensors whose rounding may exceed what is declared."""
+    if short := sorted({str(each.dtype) for each in numbers} - {"torch.float32", "torch.float64"}):
+        why = "one record more may then change the others' rounding by more than is declared"
+        remedy = "train in float32 without autocast; dpaudit.torch.PrivateGradient takes any precision"
+        raise InvalidParameter(f"{what} of type {short[0]}", where=_WHERE, why=why, remedy=remedy)
 
 
 def _attach_engine(engine: Any, curator: Curator, records: int | None, label: str) -> None:
@@ -108,16 +119,19 @@ class _Attached:
     optimizer: Any
     batches: Batches
     stated: tuple[float, float]
+    draws: PublicDraws
 
     @classmethod
     def to(cls, optimizer: Any, sampler: Any, batches: Batches) -> None:
         """Replace what is the curator's: an instance's own methods, and the sampler's batches."""
-        own = cls(optimizer, batches, (optimizer.max_grad_norm, optimizer.noise_multiplier))
+        stated, draws = (optimizer.max_grad_norm, optimizer.noise_multiplier), PublicDraws(_WHERE)
+        own = cls(optimizer, batches, stated, draws)
         optimizer.clip_and_accumulate, optimizer.add_noise = own.clip_and_accumulate, own.add_noise
 
         def drawn(self: Any) -> Iterator[list[int]]:
             batches.drop()
             for _ in range(self.steps):
+                draws.begin()
                 yield batches.draw(self.num_samples).tolist()
 
         kind = type(sampler)
@@ -130,6 +144,8 @@ class _Attached:
         parts = self.optimizer.params
         for part in parts:
             its_own._check_processed_flag(part.grad_sample)  # noqa: SLF001  (not the last step's gradients)
+        _require_single(self.optimizer.grad_samples, "gradients")
+        self.draws.require_none()
         self.batches.add(on_rows(self.optimizer.grad_samples))
         for part in parts:
             its_own._mark_as_processed(part.grad_sample)  # noqa: SLF001

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,20 +12,21 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.gradients import (
-    all_double,
+    Places,
+    add_one_by_one,
     gradients,
     group_size,
+    load_ahead,
     missing,
     on_rows,
     public_randomness,
+    repeatable,
     set_gradients,
 )
 
 __all__ = ["PrivateGradient", "public_randomness"]
 
-# What `torch.func` loads at its first use, for a second: every run that is forked would load it again.
-with contextlib.suppress(ImportError):
-    importlib.import_module("torch._dynamo")
+load_ahead()
 
 
 class PrivateGradient:
@@ -37,6 +37,9 @@ class PrivateGradient:
 
     Dropout draws one mask for all records of a step, from the curator's public randomness: a mask for each
     would be another one, and so would the gradient, once a record before it is added or removed.
+
+    A record's gradient does not depend on the others by rounding either: see
+    `dpaudit.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`, in any precision.
 
     Args:
         module: what is trained. Its outputs for one record must not depend on other records, as those of a
@@ -49,13 +52,12 @@ class PrivateGradient:
         noise_multiplier: the noise's standard deviation over `bound`.
         records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
             is that of the data, which is public unless a record may be added or removed.
-        together: how many gradients are held in memory at once.
+        together: how many gradients are computed at once, always so many.
         label: of the steps, in the ledger.
 
     Raises:
         MissingExtra: torch is not installed.
-        InvalidParameter: a number out of its range, nothing to train, or parameters in less than single
-            precision.
+        InvalidParameter: a number out of its range, or nothing to train.
     """
 
     def __init__(
@@ -84,7 +86,6 @@ class PrivateGradient:
             raise InvalidParameter(what, where=where, remedy="give at least one")
         size = sum(each.numel() for each in self._trained.values())
         stated: Any = {"rate": rate, "bound": bound, "noise_multiplier": noise_multiplier}
-        stated["double"] = all_double(each.dtype for each in self._trained.values())
         self._batches = gradients(curator, size, **stated, label=label)
         self._curator, self._rate, self._records, self._together = curator, rate, records, together
 
@@ -105,6 +106,7 @@ class PrivateGradient:
         Raises:
             DataError: not as many targets as inputs.
             BudgetExceeded: the budget does not suffice; no gradient was changed.
+            RuntimeError: by torch, for a gradient that it does not compute twice alike on this device.
         """
         import torch
 
@@ -115,13 +117,25 @@ class PrivateGradient:
         trained = {name: each.detach() for name, each in self._trained.items()}
         device = next(iter(trained.values())).device
         drawn = self._batches.draw(len(inputs))
+        columns = [each[drawn] for each in (inputs, targets)]
         seed = int(self._curator.public("masks").integers(2**63))
-        for first in range(0, len(drawn), self._together):
-            places = drawn[first : first + self._together]
+
+        def compute(positions: Places) -> Any:
             # The same masks again, and torch's own state as before: it must not tell how many were drawn.
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), repeatable():
                 torch.manual_seed(seed)
-                found = self._of_many(trained, inputs[places].to(device), targets[places].to(device))
-            self._batches.add(on_rows(found.values()))
+                found = self._of_many(trained, *(each[positions].to(device) for each in columns))
+            return on_rows(found.values())
+
+        add_one_by_one(self._batches, _bytes(columns), self._together, compute)
         noisy = self._batches.noisy() / expected
         set_gradients(list(self._trained.values()), np.asarray(noisy))
+
+
+def _bytes(columns: list[Any]) -> list[bytes]:
+    """Of the tensors [n, ...] of n records, the bytes of each record."""
+    import torch
+
+    parts = (each.detach().cpu().reshape(len(each), math.prod(each.shape[1:])) for each in columns)
+    rows = np.hstack([part.contiguous().view(torch.uint8).numpy() for part in parts])
+    return [row.tobytes() for row in rows]

@@ -5,15 +5,18 @@ sensitivity `max_grad_norm`; adaptive clipping also the number of gradients belo
 the theorem behind it takes to be 1/2. The optimizer's own code runs, with noise of 0 in place of
 `_generate_noise`, and is then given the curator's answer.
 
-On a batch that holds every record for certain, which Poisson sampling at rate 1 draws, noise is Gaussian. On
-any other a release is known by the cost that it has without amplification, and by no density: the transcript
-does not hold the sample. A Poisson sample draws the same coins on both sides, one for each record in order;
-records that follow an added one in a data set get other coins, so that it should be the last.
+On a batch that holds every record for certain, which Poisson sampling at rate 1 draws, noise is Gaussian. At
+any other rate the curator draws the sample, and in a run that is compared it is taken of the rows of all
+records: the optimizer's own code clips each of them by itself, and what comes out is its row. Optimizers that
+count or clip in another way, and batches of another sampler, are known by the cost that a release has without
+amplification, and by no density. Their Poisson samples draw the same coins on both sides, one for each record
+in order; records that follow an added one in a data set get other coins, so that it should be the last.
 
 Whatever else torch draws from its global generator, such as initial weights, is public.
 """
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,12 +26,18 @@ import numpy as np
 
 from dpaudit.auditors.libraries.adapter import NO_NOISE, Adapter, Asked, folder_of, refused, replaced
 from dpaudit.claims.sensitivity import L2
+from dpaudit.curator.batches import noisy_sum
 from dpaudit.curator.curator import Curator
-from dpaudit.gradients import SINGLE, public_randomness
-from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP
+from dpaudit.gradients import ROUNDED, PublicDraws, load_ahead, on_rows, public_randomness
+from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP, PoissonSampled
+from dpaudit.noise.contributions import clip_rows
+from dpaudit.noise.grid import FINEST, grid_of_bound
 
 #: What the theorem of adaptive clipping takes for the sensitivity of the number of unclipped gradients.
 UNCLIPPED: Final = 0.5
+
+#: How many times its sensitivity a row may be long before it is cut: exact sums need a bound.
+_LONGEST: Final = 1024.0
 
 #: Optimizers that are refused.
 DISTRIBUTED: Final = (
@@ -54,6 +63,11 @@ class _Routing:
     curator: Curator
     whole: bool | None = None
     asked: list[tuple[float, Any]] = field(default_factory=list)
+    apart: bool = True  # whether every optimizer clips record by record
+    rate: float | None = None  # of the samples that the curator drew
+    drawn: deque[int] = field(default_factory=deque)
+    rows: list[Array] = field(default_factory=list)
+    draws: PublicDraws = field(default_factory=lambda: PublicDraws("library"))
 
     def zeros(self, std: float, reference: Any, *_: Any, **__: Any) -> Any:
         """In place of `_generate_noise`: no noise, and a note of what was to get it."""
@@ -63,14 +77,52 @@ class _Routing:
         return torch.zeros_like(reference)
 
     def batches(self, sampler: Any) -> Iterator[list[int]]:
-        """The batches of a Poisson sampler: one public coin for each record, the first for the first."""
-        if sampler.sample_rate < 1.0:
+        """The batches of a Poisson sampler, as the curator draws them.
+
+        Where rows are not known: one public coin for each record, the first for the first.
+        """
+        rate, units = sampler.sample_rate, sampler.num_samples
+        if rate < 1.0:
             self.whole = False
         elif self.whole is None:
             self.whole = True
+        if self.rate not in {None, rate}:
+            self.apart = False
+        self.rate = rate
+        self.drawn.clear()
         for _ in range(sampler.steps):
+            self.draws.begin()
+            if rate < 1.0 and self.apart:
+                sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+                live = self.curator.sampler
+                chosen = np.ones(units, np.bool_) if live is None else live.chosen(sampled, units)
+                self.drawn.append(int(chosen.sum()))
+                yield np.flatnonzero(chosen).tolist()
+                continue
             coins = np.random.default_rng(int(self.curator.public("opacus samples").integers(2**63)))
-            yield np.flatnonzero(coins.random(sampler.num_samples) < sampler.sample_rate).tolist()
+            yield np.flatnonzero(coins.random(units) < rate).tolist()
+
+    def clipped(self, optimizer: Any, own: Callable[[Any], None]) -> None:
+        """Run an optimizer's own `clip_and_accumulate`; where rows are asked for, on one record at a time."""
+        import torch
+        from opacus.optimizers.optimizer import _mark_as_processed
+
+        if self.rate is not None:
+            self.draws.require_none()
+        if self.whole is not False or not self.apart:
+            own(optimizer)
+            return
+        parts, given = list(optimizer.params), [part.grad_sample for part in optimizer.params]
+        before, samples = [part.summed_grad for part in parts], optimizer.grad_samples
+        for i in range(len(samples[0])):
+            for part, sample in zip(parts, samples, strict=True):
+                part.grad_sample, part.summed_grad = sample[i : i + 1], None
+            own(optimizer)
+            self.rows.append(on_rows([part.summed_grad[None] for part in parts])[0].astype(np.float64))
+        for part, sums, sample in zip(parts, before, given, strict=True):
+            part.summed_grad = torch.zeros_like(part) if sums is None else sums
+            part.grad_sample = sample
+            _mark_as_processed(sample)
 
     def answer(self, std: float, query: Array, sensitivity: float, label: str) -> Array:
         """The noisy query."""
@@ -86,6 +138,18 @@ class _Routing:
             label=label,
         )
 
+    def of_rows(self, noise: Gaussian, size: int, label: str) -> Array:
+        """The noisy sum of a sample of the rows; they are as long as the optimizer left them."""
+        if len(self.rows) != (self.drawn.popleft() if self.drawn else 0):
+            why = "another sample than the stated one would be released"
+            raise refused("a batch of Opacus of which not every record has its gradient", why)
+        mechanism = PoissonSampled(rate=self.rate or 1.0, mechanism=noise)
+        longest = _LONGEST * noise.sensitivity.value
+        exponent = grid_of_bound(longest, mechanism.grid or FINEST, label)
+        rows = clip_rows(np.array(self.rows).reshape(len(self.rows), size), longest, "l2", exponent)
+        self.rows.clear()
+        return noisy_sum(self.curator, self.curator.line(label, mechanism), mechanism, rows)
+
     def add_noise(self, optimizer: Any, own: Callable[[Any], None]) -> None:
         """Run an optimizer's own `add_noise` without noise, and hand it the curator's answers."""
         import torch
@@ -99,10 +163,14 @@ class _Routing:
             raise refused("an optimizer of Opacus that is not known", "it adds noise in another way")
         sums = [reference.detach().double().cpu().numpy() for _, reference in gradients]
         norm = float(optimizer.max_grad_norm)
-        rounding = SINGLE if any(each.dtype != torch.float64 for each in parts) else 0.0
+        rounding = ROUNDED if any(each.dtype != torch.float64 for each in parts) else 0.0
         label = f"the sum of clipped gradients of {len(parts)} parameters"
+        std, moves = gradients[0][0], norm * (1.0 + rounding)
         flat = np.concatenate([each.ravel() for each in sums])
-        noisy = self.answer(gradients[0][0], flat, norm * (1.0 + rounding), label)
+        if self.whole is False and self.apart and self.rate is not None:
+            noisy = self.of_rows(Gaussian(sigma=std or NO_NOISE, sensitivity=L2(moves)), flat.size, label)
+        else:
+            noisy = self.answer(std, flat, moves, label)
         for part, of in zip(
             parts, np.split(noisy, np.cumsum([each.size for each in sums])[:-1]), strict=True
         ):
@@ -141,10 +209,25 @@ def _routing(curator: Curator) -> Iterator[None]:
     def batches(self: Any) -> Iterator[list[int]]:
         return routing.batches(self)
 
+    def clipped(own: Callable[[Any], None]) -> Callable[[Any], None]:
+        return functools.wraps(own)(lambda self: routing.clipped(self, own))
+
+    def noted(own: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(own)
+        def begin(self: Any, *given: Any, **options: Any) -> None:
+            routing.apart &= type(self) in by_record
+            own(self, *given, **options)
+
+        return begin
+
+    by_record = (optimizers.DPOptimizer, optimizers.DPPerLayerOptimizer)
+
     ghost = adaptive_clipping_utils.DPTensorFastGradientAdaptiveClipping
     places: list[tuple[Any, str, Any]] = [
         (uniform_sampler.UniformWithReplacementSampler, "__iter__", batches),
         (ghost, "_update_clip_and_noise", refusing(*_GHOST)),
+        (optimizers.DPOptimizer, "__init__", noted(vars(optimizers.DPOptimizer)["__init__"])),
+        *((kind, "clip_and_accumulate", clipped(vars(kind)["clip_and_accumulate"])) for kind in by_record),
     ]
     for module, kind in (
         (optimizer, optimizers.DPOptimizer),
@@ -157,6 +240,8 @@ def _routing(curator: Curator) -> Iterator[None]:
     with public_randomness(curator), asked.passed_over(), replaced(places):
         yield
 
+
+load_ahead()
 
 ADAPTER = Adapter(
     module="opacus",

@@ -124,17 +124,27 @@ class Batches(NeverCopied):
             raise ScheduleBroken(what, where=self._where, why=why, remedy="add the row of every drawn unit")
         nothing = np.zeros((0, *self._shape), dtype=np.int64)
         given = OnGrid(np.concatenate([nothing, *parts]), self._clipping.exponent)
-        summed, share = total(given), 1.0
-        query = as_query(summed.to_doubles(), self._release.label)
-        values: tuple[Given, ...] = (summed,)
-        if self._kept_apart:
-            values, share = (given,), getattr(self._mechanism, "expected_share", 1.0)
-        elif isinstance(self._mechanism, OnSample):  # what was added up is in the sample
-            values = given, np.ones(len(given.integers))
-        number, answering = self._admission.admit(self._release), self._mechanism.answering()
-        return self._admission.ask(Question(self._release, number, query, share * query, answering, values))
+        return noisy_sum(self._admission, self._release, self._mechanism, given)
 
     @property
     def _kept_apart(self) -> bool:
         """Whether the sample is still to be taken of the rows."""
         return isinstance(self._mechanism, OnSample) and self._admission.sampler is None
+
+
+def noisy_sum(
+    admission: Admission, release: Release, mechanism: OnSample | ValueMechanism, given: OnGrid
+) -> Array:
+    """The noisy sum of the rows [n, ...] of those who were drawn, which is charged and written now.
+
+    Where the rows are compared with those of another run, everybody was drawn: the sample is taken of them.
+    """
+    summed, share = total(given), 1.0
+    query = as_query(summed.to_doubles(), release.label)
+    values: tuple[Given, ...] = (summed,)
+    if isinstance(mechanism, OnSample) and admission.sampler is None:
+        values, share = (given,), mechanism.expected_share
+    elif isinstance(mechanism, OnSample):  # what was added up is in the sample
+        values = given, np.ones(len(given.integers))
+    number, answering = admission.admit(release), mechanism.answering()
+    return admission.ask(Question(release, number, query, share * query, answering, values))

@@ -60,7 +60,7 @@ def bounded(
         )
     clipped = declared.model_copy(update={"basis": basis, "value": max(declared.value, implied)})
     held = mechanism.with_sensitivity(clipped)
-    if isinstance(held, OnSample | SampledMatrix):
+    if basis != "declared" and isinstance(held, OnSample | SampledMatrix):
         held = held.model_copy(update={"contribution": bound})
     return held, declared.norm
 

@@ -499,6 +499,7 @@ class Curator(Admission):
         shape: tuple[int, ...],
         *,
         bound: float,
+        basis: Basis = "clipped",
         **stated: Unpack[Stated],
     ) -> Batches:
         """Begin sums over one batch after another, each drawn before its rows are computed.
@@ -511,13 +512,14 @@ class Curator(Admission):
             label: as in `release`.
             shape: of a row, and of a sum.
             bound: the norm to which a row is scaled down.
+            basis: ``declared`` where the other units may have a part in a unit's row.
             **stated: partition and claimed, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the mechanism adds no noise to a sum of rows.
         """
-        clipped, norm = self._bounded(mechanism, bound, acute=False, label=label)
+        clipped, norm = self._bounded(mechanism, bound, acute=False, label=label, basis=basis)
         if not isinstance(clipped, OnSample | ValueMechanism):
             what = f"a {clipped.kind} mechanism for sums over batches"
             remedy = f"{_instead(clipped)}, or give noise on a sum, or a PoissonSampled around it"

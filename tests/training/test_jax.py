@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import ApproxDP, Claim, Curator, Header, Ledger, Pair
+from dpaudit import L2, ApproxDP, Claim, Curator, Header, Ledger, Pair
 from dpaudit.accountants.filters.filters import GDPFilter
+from dpaudit.curator.batches import Batches
 from dpaudit.errors import BudgetExceeded, DataError, InvalidParameter
 from dpaudit.jax import PrivateGradient
 
@@ -101,7 +102,7 @@ def test_what_is_private_or_no_number_is_refused() -> None:
             PrivateGradient(loss, curator(), **QUIET)(START, *columns)
 
 
-def test_double_precision_is_charged_only_where_all_is_computed_in_it() -> None:
+def test_nothing_is_charged_for_rounding_in_any_precision() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -109,11 +110,52 @@ def test_double_precision_is_charged_only_where_all_is_computed_in_it() -> None:
         own = curator()
         private = PrivateGradient(loss, own, **QUIET)
         double = {name: np.asarray(each, dtype=np.float64) for name, each in START.items()}
-        for params in (double, START, double | {"bias": START["bias"]}):
-            private(params, INPUTS, TARGETS)
-        with pytest.raises(InvalidParameter, match="parameters of type float16"):
-            private(START | {"bias": np.float16(0.1)}, INPUTS, TARGETS)
+        for params in (double, START, {name: each.astype(np.float16) for name, each in START.items()}):
+            found = private(params, INPUTS, TARGETS)
+            assert found["weights"].dtype == params["weights"].dtype
     finally:
         jax.config.update("jax_enable_x64", False)
     declared = [release.mechanism.declared_sensitivity for release in own.ledger.releases]
-    assert [each and each.value for each in declared] == pytest.approx([0.5 * (1 + 1e-9), 0.505, 0.505])
+    assert [each and each.value for each in declared] == [0.5, 0.5, 0.5]
+
+
+def test_no_other_record_has_a_part_in_a_gradient_not_even_in_its_last_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    added: list[Any] = []
+    monkeypatch.setattr(Batches, "add", lambda self, rows: added.append(rows.copy()))
+    monkeypatch.setattr(Batches, "noisy", lambda self: np.zeros(5))
+
+    def rows(first: int) -> Any:
+        added.clear()
+        private = PrivateGradient(loss, curator(), together=16, **QUIET)
+        private(START, INPUTS[first:].astype(np.float32), TARGETS[first:].astype(np.float32))
+        return {row.tobytes() for row in np.vstack(added)}
+
+    whole = rows(0)
+    for first in (1, 23, 29):
+        less = rows(first)
+        assert (len(whole), len(less)) == (30, 30 - first)
+        assert less < whole
+
+
+def test_jax_privacys_own_clipping_is_taken_and_its_bound() -> None:
+    import jax_privacy
+
+    def mean_loss(params: Any, rows: Any, targets: Any) -> Any:
+        return loss(params, rows, targets).mean()
+
+    about: dict[str, Any] = {"l2_clip_norm": 0.5, "batch_argnums": (1, 2)}
+    clipped = jax_privacy.clipped_grad(mean_loss, **about)
+    stated = {name: each for name, each in QUIET.items() if name != "bound"}
+    own = curator()
+    found = PrivateGradient(clipped, own, **stated)(START, INPUTS, TARGETS)
+    expected = clipped(START, INPUTS, TARGETS)
+    for name in ("weights", "bias"):
+        assert found[name] == pytest.approx(np.asarray(expected[name]) / 30, abs=1e-5)
+    [release] = own.ledger.releases
+    assert release.mechanism.declared_sensitivity == L2(0.5).model_copy(update={"basis": "clipped"})
+    with_norms = jax_privacy.clipped_grad(mean_loss, return_grad_norms=True, **about)
+    for wrong, remedy in ((with_norms, "return_grad_norms"), (loss, "bound=")):
+        with pytest.raises(InvalidParameter, match=remedy):
+            PrivateGradient(wrong, curator(), **stated)

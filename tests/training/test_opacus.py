@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_a_step_is_the_mean_of_clipped_gradients() -> None:
     train(model, optimizer, loader)
     assert weights(model) == pytest.approx(stepped(12), abs=1e-4)
     [release] = own.ledger.releases
-    assert (release.mechanism.kind, release.mechanism.sensitivity.basis) == ("gaussian", "clipped")
+    assert (release.mechanism.kind, release.mechanism.sensitivity.basis) == ("gaussian", "declared")
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -163,6 +164,23 @@ def test_a_budget_stops_training_before_it_would_be_exceeded() -> None:
     assert dpaudit.epsilon(mechanism, 1e-5, count=len(own.ledger.releases)).guarantee.epsilon <= 1.5
 
 
+def test_the_ledger_says_that_the_sensitivity_is_declared() -> None:
+    """Of a replaced record too, whose own part clipping does not bound where it is rounded with others."""
+    for relation, moves in (("add-or-remove-one", 0.505), ("replace-one", 1.01)):
+        own = curator(relation)
+        _, model, optimizer, loader = made(0.5, noise=2.0)
+        attach(optimizer, own, loader, records=24)
+        train(model, optimizer, loader)
+        mechanism: Any = own.ledger.releases[0].mechanism
+        sensitivity = mechanism.sensitivity
+        assert (sensitivity.value, sensitivity.basis) == (moves, "declared")
+        assert mechanism.contribution is None
+        [condition] = [
+            each for each in dpaudit.account(own.ledger).not_checked if each.code == "declared-sensitivity"
+        ]
+        assert condition.releases.number == 2
+
+
 def test_batches_that_are_no_poisson_samples_are_refused() -> None:
     import torch
 
@@ -213,6 +231,51 @@ def test_what_is_private_or_changes_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="has changed"):
         train(model, optimizer, loader)
     assert len(own.ledger.releases) == 0
+
+
+def test_gradients_in_half_precision_are_refused() -> None:
+    """Those of autocast too, whose parameters are in single precision."""
+    import torch
+
+    own = curator()
+    _, model, optimizer, loader = made()
+    attach(optimizer, own, loader, records=24)
+    inputs, targets = next(iter(loader))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = (model(inputs) - targets).square().mean()
+    loss.backward()
+    with pytest.raises(InvalidParameter, match=r"(?s)gradients of type torch\.bfloat16.*autocast"):
+        optimizer.step()
+    assert len(own.ledger.releases) == 0
+    _, _, optimizer, loader = made()
+    for group in optimizer.param_groups:
+        for part in group["params"]:
+            part.data = part.data.to(torch.bfloat16)
+    with pytest.raises(InvalidParameter, match=r"parameters of type torch\.bfloat16"):
+        attach(optimizer, curator(), loader, records=24)
+
+
+@pytest.mark.parametrize(("rate", "public"), [(0.5, True), (0.5, False), (0.0, True)])
+def test_public_dropout_is_refused(rate: float, public: bool) -> None:
+    """Masks that are known and drawn for each place move the gradients behind a record that is taken out."""
+    import torch
+    from opacus import PrivacyEngine
+    from opacus.data_loader import DPDataLoader
+
+    own, refused = curator(), public and rate > 0.0
+    with public_randomness(own) if public else contextlib.nullcontext():
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(rate), torch.nn.Linear(3, 1))
+        loader = DPDataLoader(dataset(), sample_rate=0.5)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        about: Any = {"module": model, "optimizer": optimizer, "data_loader": loader}
+        made_private = PrivacyEngine().make_private(**about, noise_multiplier=1.0, max_grad_norm=0.5)
+        attach(made_private[1], own, made_private[2], records=24)
+        if refused:
+            with pytest.raises(UsageError, match="one mask for each place"):
+                train(*made_private)
+        else:
+            train(*made_private)
+    assert len(own.ledger.releases) == (0 if refused else 2)
 
 
 def trains(rows: Any, own: Curator) -> Any:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import ApproxDP, Claim
+from dpaudit import GDP, ApproxDP, Claim
 from dpaudit.algorithms.training.models import Softmax
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.one_run import Canaries
-from dpaudit.auditors.sampling.training_canaries import training_canaries
+from dpaudit.auditors.sampling.training_canaries import Crafted, training_canaries
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import DataError, InvalidParameter
 
@@ -22,10 +22,10 @@ ROWS = np.column_stack([RNG.normal(size=(200, 100)), RNG.integers(4, size=200)])
 CLAIM = Claim(ApproxDP(epsilon=0.5, delta=1e-5), unit="record", neighbouring="add-or-remove-one")
 
 
-def trained(rows: Any, sigma: float, rng: np.random.Generator, steps: int = 20) -> Any:
+def trained(rows: Any, sigma: float, rng: np.random.Generator, steps: int = 20, model: Any = MODEL) -> Any:
     theta = MODEL.initial()
     for _ in range(steps):
-        found = MODEL.gradients(theta, rows)
+        found = model.gradients(theta, rows)
         found *= np.minimum(1.0, 1.0 / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))
         theta = theta - 4.0 * (found.sum(axis=0) + rng.normal(0.0, sigma, MODEL.size)) / 200
     return theta
@@ -61,6 +61,33 @@ def test_training_without_noise_is_refuted_and_with_it_is_not(kind: Any, score: 
     assert faulty.epsilon_lower is not None
     assert faulty.epsilon_lower > 0.5
     assert fine.verdict is not Experiment.REFUTED
+
+
+def test_crafted_gradients_bound_more_than_mislabelled_records_do() -> None:
+    """Of the same training with the same noise; seeds are fixed, and both bounds far below the truth."""
+    steps, sigma, model = 20, 2.0, Crafted(MODEL, 400)
+    claim = Claim(GDP(mu=np.sqrt(steps) / sigma), unit="record", neighbouring="add-or-remove-one")
+    train = Plain(lambda rows, rng: trained(rows, sigma, rng, steps, model), claim=claim)
+    found = {}
+    kinds: list[Any] = ["mislabelled", "gradient"]
+    for kind in kinds:
+        canaries = training_canaries(model, ROWS, 400, kind=kind, score="gradient")
+        found[kind] = dpaudit.one_run(train, canaries, seed=1).mu_lower or 0.0
+    assert 0.1 < 2.0 * found["mislabelled"] < found["gradient"] < np.sqrt(steps) / sigma
+
+
+def test_a_crafted_model_treats_other_records_as_its_own() -> None:
+    model, theta = Crafted(MODEL, 3, length=2.0, seed=5), RNG.normal(size=MODEL.size)
+    canaries = np.zeros((3, 101))
+    canaries[:, -1] = [6, 4, 5]  # of four labels of its own
+    rows = np.vstack([ROWS[:2], canaries, ROWS[2:4]])
+    found, own = model.gradients(theta, rows), [0, 1, 5, 6]
+    assert np.array_equal(found[own], MODEL.gradients(theta, ROWS[:4]))
+    assert np.array_equal(model.losses(theta, rows)[own], MODEL.losses(theta, ROWS[:4]))
+    assert (np.sort(found[2:5], axis=1)[:, -2:] == [0.0, 2.0]).all()
+    assert len(set(found[2:5].argmax(axis=1))) == 3
+    assert (model.size, model.classes) == (MODEL.size, MODEL.classes)
+    assert training_canaries(model, ROWS, 2, kind="gradient").insert(np.ones(2, dtype=bool))[-1, -1] == 5
 
 
 def test_canaries_are_what_they_are_called() -> None:
@@ -108,6 +135,8 @@ def test_scores_are_losses_and_dot_products() -> None:
     "options",
     [
         {"kind": "odd"},
+        {"kind": "gradient"},
+        {"kind": "gradient", "model": Crafted(MODEL, 4)},
         {"score": "odd"},
         {"number": 0},
         {"score": "ratio"},
@@ -118,7 +147,13 @@ def test_scores_are_losses_and_dot_products() -> None:
 )
 def test_what_is_not_known_is_refused(options: Any) -> None:
     with pytest.raises(InvalidParameter):
-        training_canaries(MODEL, ROWS, **{"number": 5, **options})
+        training_canaries(**{"model": MODEL, "records": ROWS, "number": 5, **options})
+
+
+def test_more_crafted_gradients_than_parameters_are_refused() -> None:
+    for number in (0, MODEL.size + 1):
+        with pytest.raises(InvalidParameter, match="crafted gradients"):
+            Crafted(MODEL, number)
 
 
 def test_records_and_outputs_of_another_form_are_refused() -> None:
