@@ -17,6 +17,7 @@ from dpaudit.algorithms.environments.tabular import BuiltinData
 from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.form import Builtin, Parameter, Prepared, Values, no_file, own_size, size, words
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
+from dpaudit.algorithms.online.entries import DP_POLICY_GRADIENT, DP_UCBVI
 from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.algorithms.training.entries import DP_FTRL, DP_SGD
 from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP
@@ -69,7 +70,8 @@ DP_APVI = Builtin(
             needed="the reward function is public: taken from the private records it would leak them",
         ),
         "failure_probability": Parameter("failure probability of the utility theorem", 0.1),
-        "C1": Parameter("Bernstein constant of line 5", constant="variance"),
+        "penalty": words("form of line 5's penalty", "bernstein", "hoeffding", constant="form"),
+        "C1": Parameter("constant of the first term of line 5", constant="variance"),
         "C2": Parameter("noise constant of line 5; published 16, on built-in data 0.1", constant="privacy"),
         "C": Parameter("penalty of unvisited pairs over H", constant="unvisited"),
     },
@@ -378,6 +380,8 @@ CATALOGUE: Mapping[str, Builtin] = {
     "ldp-ucrl-vtr": LDP_UCRL_VTR,
     "private-lsvi-ucb": PRIVATE_LSVI_UCB,
     "dp-q-learning": DP_Q_LEARNING,
+    "dp-ucbvi": DP_UCBVI,
+    "dp-policy-gradient": DP_POLICY_GRADIENT,
     "dp-sgd": DP_SGD,
     "dp-ftrl": DP_FTRL,
 }

@@ -10,7 +10,7 @@ Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differentia
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,10 +39,13 @@ class PenaltyConstants:
     # suboptimality but not its privacy.
     privacy: float = 16.0
     unvisited: float = 2.0  # C > 1, so that a pair with too few visits is worth nothing
+    # Hoeffding's form, of the end of section 3, has H^2 in place of the variance
+    form: Literal["bernstein", "hoeffding"] = "bernstein"
 
     def __post_init__(self) -> None:
         public.require_nonnegative(self.variance, "variance")
         public.require_nonnegative(self.privacy, "privacy")
+        public.require_word(self.form, "form", ("bernstein", "hoeffding"))
         if not 1.0 < self.unvisited < math.inf:
             what, why = f"unvisited = {self.unvisited!r}", "C H has to exceed any value that can be earned"
             raise InvalidParameter(what, where="unvisited", why=why, remedy="give C > 1")
@@ -71,7 +74,7 @@ def bernstein_penalty(
     """Line 5 for one step h, [S, A], non-negative; may be infinite where n is barely above E.
 
     C1 sqrt(Var_P(V) iota / (n - E)) + C2 S H E iota / n  where n > E, C H elsewhere;
-    iota = log(H S A / delta).
+    iota = log(H S A / delta). In Hoeffding's form Var_P(V) is H^2, which bounds it.
 
     The estimate P_h is [S, A, S], the visits n_h are [S, A] and the next values V_{h+1} [S].
     """
@@ -79,6 +82,8 @@ def bernstein_penalty(
     iota = math.log(horizon * n_states * n_actions / failure_probability)
     mean = estimate @ next_values  # [S, A]
     variance = (estimate * (next_values - mean[..., None]) ** 2).sum(axis=-1)  # [S, A]
+    if constants.form == "hoeffding":
+        variance = np.full(mean.shape, float(horizon**2))
     trusted = counts_sa > error_bound
     visits = np.where(trusted, counts_sa, error_bound + 1.0)  # a stand-in, unused, that divides safely
     with np.errstate(over="ignore"):
@@ -166,6 +171,7 @@ class DPAPVI(Planner):
             "C1": self.constants.variance,
             "C2": self.constants.privacy,
             "C": self.constants.unvisited,
+            **({} if self.constants.form == "bernstein" else {"penalty": self.constants.form}),
             "rewards_sha256": public.digest(self.rewards),
         }
 

@@ -84,6 +84,11 @@ NEW = {
     "shares of a budget": "dpaudit/pipeline/shares.py",
     "a search for worse pairs": "auditors/replay/pair_search.py",
     "the instance of a lower bound": "algorithms/environments/hard_mixture.py",
+    "private UCB-VI": "algorithms/online/dp_ucbvi.py",
+    "private policy gradient": "algorithms/online/dp_policy_gradient.py",
+    "the two in the catalogue": "algorithms/online/entries.py",
+    "regret of private UCB-VI": "dpaudit/app/figures/qiao_wang_2024.py",
+    "losses of private policy gradient": "dpaudit/app/figures/he_zhou_2025.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
@@ -160,6 +165,11 @@ GROWN: dict[str, tuple[str, int]] = {
     "limits on time that are no evidence": ("auditors/replay/recording.py", 9),
     "what is added for the noise, as a parameter": ("algorithms/catalogue.py, offline", 4),
     "the instance of a lower bound by its name": ("algorithms/catalogue.py", 6),
+    "two newer algorithms and their figures by name": ("algorithms/catalogue.py, app/figures", 5),
+    "a penalty of Hoeffding's form": ("algorithms/offline/dp_apvi.py, algorithms/catalogue.py", 7),
+    "lambda tuned beside the bonus": ("dpaudit/app/figures/ngo_vietri_wu_2022.py", 61),
+    "the hard instance beside the rivers": ("dpaudit/app/figures/liao_he_gu_2023.py", 35),
+    "constants tuned on other data": ("dpaudit/app/figures/qiao_wang_2023.py", 72),
     "pairs that force updates": ("algorithms/online/private_lsvi_ucb.py", 15),
     "work that says how far it has come": ("dpaudit/app, dpaudit/pipeline", 23),
     "figures out of range named by their options": ("dpaudit/models.py, app/options, app/verbs", 22),

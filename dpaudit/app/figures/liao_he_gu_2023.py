@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 import click
 
-from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture
+from dpaudit.algorithms.environments.hard_mixture import experiment_gap, hard_mixture
+from dpaudit.algorithms.environments.linear_mixture import LinearMixtureMDP, one_hot_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureCalibrationName, MixtureConstants
@@ -33,6 +34,13 @@ from dpaudit.curator.running import run
 N_STATES = 3
 NOISES = ("published-noise", "exact")
 RIVERS = ("homogeneous", "inhomogeneous")
+#: The instance of the lower bound, Theorem 5.6, with the sizes of the authors' published code.
+HARD, HARD_DIMENSION, HARD_HORIZON = "hard", 5, 6
+#: Its budgets, those of the published code, each with the grid of c; the same under either noise.
+HARD_GRIDS: Mapping[float, tuple[float, ...]] = {
+    math.inf: (0.003, 0.03, 0.3),
+    **dict.fromkeys((0.1, 1.0, 10.0), (0.0003, 0.003, 0.03)),
+}
 #: delta and alpha of section 6.2, and its number of users.
 DELTA, ALPHA, USERS = 0.1, 0.01, 10_000
 
@@ -64,8 +72,15 @@ class Curve:
 Point: TypeAlias = RegretPoint[Curve]
 
 
-def grids(calibration: str) -> dict[Curve, tuple[float, ...]]:
-    """The lines of both panels, the non-private one first, each with its grid of c."""
+def grids(calibration: str, instance: str = "rivers") -> dict[Curve, tuple[float, ...]]:
+    """The lines of both panels, or of the hard instance, the non-private one first, with their grids of c."""
+    if instance == HARD:
+        return {
+            Curve(HARD, "ucrl-vtr", epsilon, "none")
+            if math.isinf(epsilon)
+            else Curve(HARD, "ldp-ucrl-vtr", epsilon, calibration): grid
+            for epsilon, grid in HARD_GRIDS.items()
+        }
     return {
         Curve(river, "ucrl-vtr" if noise == "none" else "ldp-ucrl-vtr", epsilon, noise): grid
         for river in RIVERS
@@ -75,17 +90,25 @@ def grids(calibration: str) -> dict[Curve, tuple[float, ...]]:
 
 
 @cache
-def river(name: str) -> TabularMDP:
-    """A panel's process."""
+def river(name: str, users: int = USERS) -> TabularMDP:
+    """A panel's process; the gap between actions of the hard one is that of so many users."""
+    if name == HARD:
+        return hard_mixture(HARD_DIMENSION, HARD_HORIZON, experiment_gap(HARD_HORIZON, users), seed=0)
     return figure_river(name, N_STATES)
 
 
-def algorithm_of(curve: Curve, bonus: float) -> LDPUCRLVTR:
+def model_of(mdp: TabularMDP) -> MixtureModel:
+    """What is public of a panel's process: one-hot features of a river."""
+    mixture = mdp if isinstance(mdp, LinearMixtureMDP) else one_hot_mixture(mdp)
+    return MixtureModel(mixture.features, mdp.rewards)
+
+
+def algorithm_of(curve: Curve, bonus: float, users: int = USERS) -> LDPUCRLVTR:
     """The private algorithm of a line."""
-    mdp = river(curve.river)
+    mdp = river(curve.river, users)
     calibration: MixtureCalibrationName = "exact" if curve.calibration == "exact" else "published-noise"
     return LDPUCRLVTR(
-        MixtureModel(one_hot_mixture(mdp).features, mdp.rewards),
+        model_of(mdp),
         ApproxDP(epsilon=curve.epsilon, delta=DELTA),
         calibration,
         MixtureConstants(bonus=bonus, failure_probability=ALPHA),
@@ -95,14 +118,14 @@ def algorithm_of(curve: Curve, bonus: float) -> LDPUCRLVTR:
 
 def _run(points: Sequence[Point]) -> list[Point]:
     asked = points[0]
-    curve, mdp = asked.curve, river(asked.curve.river)
+    curve, mdp = asked.curve, river(asked.curve.river, asked.users)
     users = online_users(mdp, asked.users, asked.seed)
     if curve.algorithm == "ucrl-vtr":
-        model = MixtureModel(one_hot_mixture(mdp).features, mdp.rewards)
+        model = model_of(mdp)
         output = ucrl_vtr(users, model, widths=jia_widths(model, asked.users, asked.bonus))
     else:
         seed = noise_seed(asked.seed, *bits(curve.epsilon, asked.bonus))
-        output = run(algorithm_of(curve, asked.bonus), users, seed=seed).output
+        output = run(algorithm_of(curve, asked.bonus, asked.users), users, seed=seed).output
     regret = cumulative_regret(mdp, output.policies)
     return [replace(point, regret=float(regret[point.episode - 1])) for point in points]
 
@@ -129,17 +152,20 @@ def sentences(regret: Table[Curve]) -> list[Sentence]:
 @figure_command(
     "liao-he-gu-2023-figure-2",
     option("--calibration", NOISES, "How the noise is calibrated.", default=NOISES[0]),
+    option("--instance", ["rivers", HARD], "hard: that of the lower bound, d=5, H=6.", default="rivers"),
     option("--users", click.IntRange(2), "K, the users of one run.", default=USERS),
     runs=10,
-    examples=("--calibration exact",),
+    examples=("--calibration exact", "--instance hard"),
 )
-def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
+def figure_2(session: Session, *, calibration: str, instance: str, users: int) -> Figure:
     """Draw the figure again: cumulative regret over users, with and without local privacy."""
-    points, bonus = tuned(session, RUNS, Point, grids(calibration), users)
+    points, bonus = tuned(session, RUNS, Point, grids(calibration, instance), users)
     regret: Table[Curve] = table(points, "regret")
     rows = rows_of(regret, "episodes", upward, lambda curve: {"c": bonus[curve]})
-    title = "cumulative regret of LDP-UCRL-VTR on two rivers"
-    headings = dict.fromkeys(RIVERS, "cumulative regret")
+    hard = instance == HARD
+    panel_names = (HARD,) if hard else RIVERS
+    title = f"cumulative regret of LDP-UCRL-VTR on {'the hard instance' if hard else 'two rivers'}"
+    headings = dict.fromkeys(panel_names, "cumulative regret")
     picture = specification(panels(rows, "river", headings, f"{title}; noise {calibration}"))
     ends = {curve: regret.estimate(curve) for curve in regret.curves}
     tried = "; ".join(
@@ -148,19 +174,28 @@ def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
         for noise, by_budget in GRIDS.items()
         for epsilon, grid in by_budget.items()
     )
+    if hard:
+        tried = "; ".join(f"{e:g}: {', '.join(f'{c:g}' for c in grid)}" for e, grid in HARD_GRIDS.items())
     values = [
-        "{1} on the {0} river, of which always going left loses {2}".format(name, *worth(river(name)))
-        for name in RIVERS
+        "{1} on the {0} {3}, of which always {4} loses {2}".format(
+            name,
+            *worth(river(name, users)),
+            *(("instance", "taking action 0") if hard else ("river", "going left")),
+        )
+        for name in panel_names
     ]
+    # The gap of the published code, as `hard_mixture` has it.
+    sizes = f"S={N_STATES}, H={2 * N_STATES}, one-hot features, rewards divided by H"
+    if hard:
+        sizes = f"d={HARD_DIMENSION}, H={HARD_HORIZON}, gap {experiment_gap(HARD_HORIZON, users):.4g}"
     return Figure(
         title=title,
         about="Figure 2 of Liao, He and Gu, Locally Differentially Private Reinforcement Learning for Linear "
         f"Mixture Markov Decision Processes (ACML 2023), drawn again by `{session.command}`. Noise "
-        f"{calibration}; S={N_STATES}, H={2 * N_STATES}, one-hot features, rewards divided by H, "
-        f"delta={DELTA}, alpha={ALPHA}, lambda=1; {users} users, {session.setting()}. The optimal value is "
-        f"{'; '.join(values)}.",
+        f"{calibration}; {sizes}, delta={DELTA}, alpha={ALPHA}, lambda=1; {users} users, "
+        f"{session.setting()}. The optimal value is {'; '.join(values)}.",
         caption=session.caption("Cumulative regret"),
-        charts={f"{session.name}-{calibration}": (picture, rows)},
+        charts={f"{session.name}-{calibration}{'-hard' if hard else ''}": (picture, rows)},
         sentences=sentences(regret),
         blocks=[
             Heading("What the text leaves open"),
@@ -174,7 +209,7 @@ def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
                 f"the least mean regret over {len(TUNING_SEEDS)} runs on other users, of the grid {tried}."
             ),
             Heading("Privacy of these runs"),
-            *_privacy(bonus),
+            *_privacy(bonus, users),
             Heading("Regret at the end, mean and 95% interval"),
             Grid(
                 ("river", "curve", "c", "regret"),
@@ -190,18 +225,18 @@ def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
     )
 
 
-def _privacy(bonus: Mapping[Curve, float]) -> Iterator[Block]:
+def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run, which describes one user; every user is held "
-        "to it. Sensitivities are those of one-hot features, not the 1 that section 6.2 states; "
+        "to it. Sensitivities are those of the features, not the 1 that section 6.2 states; "
         "docs/papers/papers.md has both."
     )
     rows = []
     for curve, scale in bonus.items():
         if math.isinf(curve.epsilon):
             continue
-        algorithm = algorithm_of(curve, scale)
-        found, proved = accounted(algorithm, online_users(river(curve.river), 2, seed=0))
+        algorithm = algorithm_of(curve, scale, users)
+        found, proved = accounted(algorithm, online_users(river(curve.river, users), 2, seed=0))
         noise = (f"{algorithm.noise.sigma:.4g}", f"{algorithm.noise.sensitivity:.4g}")
         rows.append((curve.river, f"{curve.epsilon:g}", str(found.verdict), proved, *noise))
     yield Grid(("river", "epsilon claimed", "claim", "epsilon proved", "sigma", "L2 sensitivity"), rows)

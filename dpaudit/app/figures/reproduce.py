@@ -18,12 +18,14 @@ FIGURES = {
     "wang-hegde-2019-figure-2": "the same against other private Q-learning",
     "liao-he-gu-2023-figure-2": "regret under local privacy on RiverSwim",
     "ngo-vietri-wu-2022-regret": "regret and updates under joint privacy; not in the paper",
+    "qiao-wang-2024-regret": "regret of DP-UCBVI, joint and local; not in the paper",
+    "he-zhou-2025-users": "what private policy gradient loses; not in the paper",
 }
 _NAME = re.compile(r"(.*-\d{4})-(.*)")
 
 #: Earlier names, which still work.
 _EARLIER = "000-figure-1a 000-figure-1b 001-figure-1 002-figure-1 002-figure-2 003-figure-2 004-regret"
-ALIASES = dict(zip(_EARLIER.split(), FIGURES, strict=True))
+ALIASES = dict(zip(_EARLIER.split(), FIGURES, strict=False))
 
 
 class Figures(LazyGroup):

@@ -37,6 +37,8 @@ def by_hand(
                 mean = math.fsum(q * v for q, v in zip(p, values[h + 1], strict=True))
                 second = math.fsum(q * v * v for q, v in zip(p, values[h + 1], strict=True))
                 variance = max(0.0, second - mean**2)
+                if constants.form == "hoeffding":
+                    variance = float(horizon**2)
                 if n > error:
                     gamma = constants.variance * math.sqrt(variance * iota / (n - error))
                     gamma += constants.privacy * n_states * horizon * error * iota / n
@@ -50,11 +52,12 @@ def by_hand(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("error", [0.0, 3.0, 15.0])
-def test_line_by_line_against_plain_loops(seed: int, error: float) -> None:
+@pytest.mark.parametrize("form", ["bernstein", "hoeffding"])
+def test_line_by_line_against_plain_loops(seed: int, error: float, form: Any) -> None:
     rng = np.random.default_rng(seed)
     mdp = random_mdp(3, 2, 4, seed=seed)
     counts = rng.integers(0, 4000, (4, 3, 2, 3)) * rng.integers(0, 2, (4, 3, 2, 1)) + rng.random((4, 3, 2, 3))
-    constants = PenaltyConstants(privacy=0.5)
+    constants = PenaltyConstants(privacy=0.5, form=form)
     solution = pessimistic_value_iteration(
         counts, mdp.rewards, error_bound=error, failure_probability=0.05, constants=constants
     )
@@ -177,8 +180,9 @@ def test_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"variance": -1.0}, {"privacy": math.nan}, {"privacy": math.inf}, {"unvisited": 1.0}]
+    "change",
+    [{"variance": -1.0}, {"privacy": math.nan}, {"privacy": math.inf}, {"unvisited": 1.0}, {"form": "best"}],
 )
-def test_constants_refused(change: dict[str, float]) -> None:
+def test_constants_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         PenaltyConstants(**change)

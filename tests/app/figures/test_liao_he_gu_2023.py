@@ -24,6 +24,7 @@ from dpaudit.app.figures.published_claims import table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points
 from dpaudit.errors import UsageError
 
+HARD = Curve("hard", "ldp-ucrl-vtr", 1.0, "exact")
 PLAIN = Curve("homogeneous", "ucrl-vtr", math.inf, "none")
 NOISY = Curve("inhomogeneous", "ldp-ucrl-vtr", 100.0, "exact")
 
@@ -109,3 +110,17 @@ def test_the_published_shape_is_recognised_and_its_opposite_is_not() -> None:
 def test_of_a_single_run_nothing_is_told() -> None:
     cells = [cell for cell in drawn({PLAIN: 0.5}) if cell.seed == 0]
     assert {s.appears for s in sentences(table(cells, "regret"))} == {"not told apart"}
+
+
+def test_the_hard_instance_has_the_published_budgets_and_the_gap_of_its_users() -> None:
+    drawn = list(grids("exact", "hard"))
+    assert [curve.epsilon for curve in drawn] == [math.inf, 0.1, 1.0, 10.0]
+    assert {curve.river for curve in drawn} == {"hard"}
+    for users in (50, 200):
+        algorithm = algorithm_of(HARD, 0.003, users)
+        assert (algorithm.model.dimension, algorithm.model.horizon) == (5, 6)
+        # The chance of leaving x_1 for the rewards is delta + <mu, a>: 4 gaps above 1/H for the best action.
+        chances = river("hard", users).transitions[0, 0, :, 7]
+        assert chances.max() - 1 / 6 == pytest.approx(4 * math.sqrt(1 / (6 * users)) / (4 * math.sqrt(2)))
+    found = RUNS.finished(line_points(Point, HARD, 0.003, 50, [0]))
+    assert 0.0 < found[-1].regret < 50 * 6

@@ -1,12 +1,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dpaudit.app.figures import qiao_wang_2023
-from dpaudit.app.figures.qiao_wang_2023 import PANELS, RUNS, Panel, Point, panel_points, run_point
+from dpaudit.app.figures.qiao_wang_2023 import (
+    CONSTANTS,
+    PANELS,
+    RUNS,
+    TUNING_SEEDS,
+    Panel,
+    Point,
+    best_constants,
+    panel_points,
+    run_point,
+    tuning_points,
+)
 from dpaudit.errors import UsageError
 
 SMALL = Panel("small", (1.0, 25.0), (0.04,), 0)
@@ -70,3 +82,33 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         RUNS.finished(WANTED, path=path)
     assert path.read_text() == "a,b\n1,2\n"
+
+
+def test_constants_are_chosen_on_seeds_that_are_not_drawn_and_by_the_mean() -> None:
+    tried = tuning_points(SMALL, (5, 20))
+    assert {point.seed for point in tried} == set(TUNING_SEEDS)
+    assert not set(TUNING_SEEDS) & set(range(1000))
+    assert len(tried) == 2 * len(CONSTANTS) * 2 * len(TUNING_SEEDS)
+    wanted = {1.0: (2.0, 30.0), 25.0: (0.5, 10.0)}
+
+    def planted(point: Point) -> Point:
+        best = wanted[point.curve.rho] == (point.curve.shift, point.curve.ridge)
+        return replace(point, suboptimality=1.0 if best else 2.0 if point.episodes == 5 else 0.5)
+
+    assert best_constants([planted(point) for point in tried]) == wanted
+    drawn = panel_points(SMALL, (0, 1), (5, 20), chosen=wanted)
+    assert drawn[: len(WANTED)] == WANTED
+    assert {(p.curve.rho, p.curve.shift, p.curve.ridge, p.curve.tuned) for p in drawn[len(WANTED) :]} == {
+        (1.0, 2.0, 30.0, "tuned"),
+        (25.0, 0.5, 10.0, "tuned"),
+    }
+
+
+def test_shift_and_ridge_reach_the_algorithm() -> None:
+    (plain,) = panel_points(Panel("one", (25.0,), (), 0), (0,), (50,))[-1:]
+    other = replace(plain, curve=replace(plain.curve, shift=4.0, ridge=30.0))
+    assert run_point(other).suboptimality != run_point(plain).suboptimality
+    assert (
+        run_point(replace(plain, curve=replace(plain.curve, tuned="tuned"))).suboptimality
+        == run_point(plain).suboptimality
+    )
