@@ -7,7 +7,7 @@ zero-concentrated noise are accounted for in less time than that takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
@@ -130,27 +130,41 @@ class LossProfile:
     exposures: Sequence[PrivacyLoss]
     below: Sequence[PrivacyLoss] = ()
     instead: Sequence[PrivacyLoss] = ()  # pairs that dominate as well: the smaller of both figures counts
+    divergences: Sequence[Callable[[], PrivacyProfile]] = ()  # asked where the tails of tables weigh
     method: str = "pld"
     rigour: Rigour = "float-pessimistic"
 
     def epsilon(self, delta: float) -> float:
         """The epsilon proved at `delta`."""
-        return self.bracket(delta).upper
+        return self.bracket(delta).upper if delta < _TINY else self._upper(lambda each: each.epsilon(delta))
 
     def delta(self, epsilon: float) -> float:
         """The delta proved at `epsilon`."""
-        both = (self.exposures, self.instead)
-        return min(max(each.delta(epsilon).upper for each in some) for some in both if some)
+        found = self._upper(lambda each: each.delta(epsilon))
+        others = self.divergences if found < _TINY else ()
+        return min([found, *bounded(lambda other: other().delta(epsilon), others)[0]])
 
     def bracket(self, delta: float) -> Bracket:
         """Proved bounds on both sides of the epsilon at `delta`."""
         from dpaudit.accountants.privacy_loss import Bracket
 
+        found, refused = bounded(lambda ends: ends(delta), [self._ends])
+        others = self.divergences if delta < _TINY else ()
+        found += [(0.0, end) for end in bounded(lambda other: other().epsilon(delta), others)[0]]
+        if not found:
+            raise refused[0]
+        lower, upper = max(low for low, _ in found), min(high for _, high in found)
+        return Bracket(min(lower, upper), upper)
+
+    def _upper(self, of: Callable[[PrivacyLoss], Bracket]) -> float:
+        both = (self.exposures, self.instead)
+        return min(max(of(each).upper for each in some) for some in both if some)
+
+    def _ends(self, delta: float) -> tuple[float, float]:
         found = [exposure.epsilon(delta) for exposure in self.exposures]
         lower, upper = max(each.lower for each in found), max(each.upper for each in found)
         lower = max([lower, *(each.epsilon(delta).lower for each in self.below)])
-        upper = min(upper, max((each.epsilon(delta).upper for each in self.instead), default=upper))
-        return Bracket(min(lower, upper), upper)
+        return lower, min(upper, max((each.epsilon(delta).upper for each in self.instead), default=upper))
 
 
 def zcdp_profile(composition: Composition) -> ImpliedProfile:
@@ -184,7 +198,7 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
     """
     from dpaudit.accountants.pairs.dominating_pairs import closer_by_divergences
 
-    pairs = _pairs_profile(composition)
+    pairs = replace(_pairs_profile(composition), divergences=[lambda: rdp_profile(composition)])
     if not any(map(closer_by_divergences, composition.others())):
         return pairs
     try:
@@ -206,34 +220,29 @@ def _pairs_profile(composition: Composition) -> LossProfile:
     # Looked up once for each mechanism, however many exposures share it.
     relation = composition.sampling_relation
     everything = {m for exposure in exposures for m in exposure.others()}
-    found, below = [], []
-    # Batches and mixtures are tables, one for each order of their pair; other terms know their orders.
-    orders: tuple[bool | None, ...] = (None,)
-    if any(isinstance(m.dominating_pair(), dominating.Batch | dominating.Mixture) for m in everything):
-        orders = (True, False)
-    known: list[Mapping[AnyMechanism, Losses]] = []
-    for order in orders:
-        terms = {m: losses(m, relation, mixture_first=order) for m in everything}
-        if terms in known:
-            continue
-        known.append(terms)
-        for exposure in exposures:
-            plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
-            found.append(PrivacyLoss.compose(_terms(exposure, terms), plain))
-            least = lower_terms(exposure.others().items(), relation) if order is not False else None
-            if least is not None:
-                below.append(PrivacyLoss.compose(least, plain))
+
+    def beside(exposure: Exposure) -> Composed:
+        return Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
+
+    def composed(terms: Mapping[AnyMechanism, Losses]) -> list[PrivacyLoss]:
+        return [PrivacyLoss.compose(_terms(exposure, terms), beside(exposure)) for exposure in exposures]
+
     pairs = [m.dominating_pair() for m in everything]
+    # Batches and mixtures are tables, one for each order of their pair; other terms know their orders.
+    tables = any(isinstance(pair, dominating.Batch | dominating.Mixture) for pair in pairs)
+    known: list[Mapping[AnyMechanism, Losses]] = []
+    for order in (True, False) if tables else (None,):
+        terms = {m: losses(m, relation, mixture_first=order) for m in everything}
+        known += [] if terms in known else [terms]
+    found = [loss for terms in known for loss in composed(terms)]
+    least = ((each, lower_terms(each.others().items(), relation)) for each in exposures)
+    below = [PrivacyLoss.compose(terms, beside(each)) for each, terms in least if terms is not None]
     truncated = any(isinstance(pair, dominating.Batch) and pair.most is not None for pair in pairs)
     if not truncated or any(isinstance(pair, dominating.Mixture) for pair in pairs):
         return LossProfile(found, below)
     # Of truncated samples the pair that holds in both orders may be the better one.
     terms = {m: losses(m, relation) for m in everything}
-    instead: list[PrivacyLoss] = []
-    for exposure in exposures if terms not in known else ():
-        plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
-        instead.append(PrivacyLoss.compose(_terms(exposure, terms), plain))
-    return LossProfile(found, below, instead)
+    return LossProfile(found, below, () if terms in known else composed(terms))
 
 
 def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:
@@ -266,6 +275,7 @@ ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
     pld_profile,
 )
 _MOST_EXPOSURES = 64  # each costs up to a second
+_TINY = 1e-270  # a delta of which 1e-290, that tables leave out at most, may be a share
 #: Different choices of bounded range whose adaptive curves are computed, a quarter of a second each.
 _MOST_CHOICES = 4
 

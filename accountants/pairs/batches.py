@@ -52,6 +52,8 @@ _BINOMIAL = 1e-9  # relative error allowed to the binomial distribution's tail
 @functools.lru_cache(maxsize=4096)
 def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None) -> Losses:
     """A pair that dominates one run, in the order that is named, or (None) in both orders."""
+    if replaced and mixture_first is not None:  # one pair for both orders
+        return batch_losses(pair, replaced=True, mixture_first=None)
     change, own = inner_losses(pair.change), inner_losses(pair.own)
 
     def drawn(unit: Losses, rate: float) -> Losses:
@@ -132,7 +134,7 @@ def batch_log_moment(
     pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None
 ) -> Callable[[float], float]:
     """t -> an upper bound on log E_P[e^(t L)] over the finite losses; raised as `moments` has it."""
-    return term_log_moment(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term())
+    return term_log_moment(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term)
 
 
 def term_log_moment(term: DiscreteTerm) -> Callable[[float], float]:

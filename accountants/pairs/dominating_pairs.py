@@ -94,7 +94,7 @@ def losses(
             sampled = as_poisson(pair, replaced=replaced)
             if sampled is not None:
                 return [(_sampled(sampled, mechanism, Neighbouring.REPLACE_ONE if replaced else _ADDED), 1)]
-            return [(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term(), 1)]
+            return [(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term, 1)]
         case dominating.Mixture():
             return [(mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first), 1)]
         case dominating.Approx(epsilon=approximate, delta=delta):
@@ -105,7 +105,7 @@ def losses(
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
         case dominating.Shuffled():
-            return [(shuffled_losses(pair).term(), 1)]
+            return [(shuffled_losses(pair).term, 1)]
         case dominating.Selected():
             try:
                 return [(PureTerm(pure_epsilon(mechanism)), 1)]
@@ -202,7 +202,7 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
             return GaussianTerm(mu) if own is None else terms.ReplacedGaussianTerm(own, pair.rate)
         case dominating.Laplace(epsilon=epsilon):
             if replaced and pair.rate < 1.0:
-                return batch_losses(replaced_laplace(pair), replaced=True, mixture_first=None).term()
+                return batch_losses(replaced_laplace(pair), replaced=True, mixture_first=None).term
             return terms.SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)
         case _:
             assert_never(pair.inner)

@@ -97,7 +97,7 @@ def mixture_term(
     largest = max(pair.shifts)
     if largest == 0 or (pair.steps == 1 and len(pair.shifts) == 1):
         return GaussianTerm(up_to_double(largest))
-    return mixture_losses(pair, mixture_first=mixture_first).term()
+    return mixture_losses(pair, mixture_first=mixture_first).term
 
 
 def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:

@@ -119,7 +119,7 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
         case dominating.Shuffled():
-            rows = shuffled_losses(pair).term()
+            rows = shuffled_losses(pair).term
             whole = dominating.Table(rows.losses, rows.probabilities, rows.infinite)
             return lambda t: min(_tabulated(whole, t), response_log_moment(t, pair.epsilon))
         case dominating.SparseGaussian():
@@ -147,7 +147,7 @@ def whole_log_moment(
             replaced = swapped(pair, neighbouring)
             if as_poisson(pair, replaced=replaced) is not None:
                 return finite_part
-            lost = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term().infinite
+            lost = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term.infinite
             parts: tuple[dominating.Inner, ...] = (pair.change, pair.own)
         case dominating.Mixture():
             term = mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first)

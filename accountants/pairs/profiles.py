@@ -67,6 +67,7 @@ class Losses:
                 total, above = -math.expm1(-gap) * above, math.exp(-gap) * above
         return moved[np.searchsorted(place, epsilon)]
 
+    @functools.cached_property
     def term(self) -> DiscreteTerm:
         """The table that is composed. Losses are raised by their rounding, which takes from Q alone."""
         some = self.first > 0.0

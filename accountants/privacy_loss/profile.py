@@ -205,11 +205,14 @@ class PrivacyLoss:
 
     @property
     def _few(self) -> bool:
-        """Whether the contour would be long: a node costs a formula for each loss of a table."""
-        if sum(len(table.losses) for table in self._collected.tables) > _LONG_TABLES:
+        """Whether the contour would be long: a node costs a formula for each loss of a table.
+
+        Of a table that is an upper bound nothing but the upper end counts, and the lattice's is the smaller.
+        """
+        tables = self._collected.tables
+        if (tables and self._collected.raised) or sum(len(table.losses) for table in tables) > _LONG_TABLES:
             return bool(self._parts)
-        few = 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
-        return few and not self._collected.tables
+        return not tables and 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
 
     def _unsampled(self) -> GaussianCurve | None:
         """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""

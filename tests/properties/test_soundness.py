@@ -551,8 +551,7 @@ def sound(mix: list[tuple[Any, int]], deltas: Sequence[float], neighbouring: Nei
         assert all(0.0 <= epsilon < math.inf for epsilon in answers.values()), answers
         least = min(answers.values())
         assert truth.delta(least) <= delta * (1 + 1e-12) + ROUNDING, (delta, answers)
-        if delta > 1e15 * tails:  # below, what tables leave out weighs more than what divergences lose
-            in_order(answers)
+        in_order(answers)
         assert all(answers[name] >= before.get(name, 0.0) / CLOSE for name in answers), (delta, answers)
         seen["epsilons"] += len(answers)
         before = answers

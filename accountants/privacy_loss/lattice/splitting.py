@@ -32,7 +32,6 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
@@ -43,9 +42,9 @@ from dpaudit.accountants.privacy_loss.contour.sampled_laplace import legendre
 from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
-_POINTS, _COARSE = 1 << 18, 1 << 14  # lattice points of the window
+_POINTS, _COARSE, _FEWEST = 1 << 18, 1 << 16, 1 << 10  # lattice points of the window, and of coarser laws
 MOST_RUNS, MOST_PARTS = 16384, 8  # more runs, or more kinds of runs, are left to the contour
-MOST_TABLES = 48  # kinds that are known by tables: on the contour each of their losses costs a formula
+MOST_TABLES = 1024  # kinds that are known by tables: on the contour each of their losses costs a formula
 FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
@@ -143,10 +142,10 @@ class Split:
     @cached_property
     def _sums(self) -> tuple[Vector, Vector]:
         """Sums from every lattice point on, at gaps g, of weights e^(-(c + 1) g) and e^(-c g) (1 - e^-g)."""
-        at = _running(math.exp(-(self.tilt + 1.0) * self.step), self.weight[::-1])
+        at = _running((self.tilt + 1.0) * self.step, self.weight[::-1])
         # When gaps grow by h, the second is e^(-c h) times what it was, and (1 - e^-h) times the first.
-        fall = math.exp(-self.tilt * self.step)
-        fresh = -fall * math.expm1(-self.step) * np.concatenate([[0.0], at[:-1]])
+        fall = self.tilt * self.step
+        fresh = -math.exp(-fall) * math.expm1(-self.step) * np.concatenate([[0.0], at[:-1]])
         return at[::-1], _running(fall, fresh)[::-1]
 
 
@@ -173,17 +172,21 @@ def split(
     To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
     """
     runs, negligible = int(sum(part.count for part in parts)), log_delta + math.log(1e-10)
-    least, most = 0.0, 0.0
-    ends: list[tuple[float, float]] = []
-    coarse: list[_Law] = []  # says how far the sum reaches and where to tilt: choices, not bounds
-    for part in parts:
-        low, high = _ends(part, negligible - math.log(runs), mixture_first=mixture_first)
-        near = max(low, -100.0 * high)  # further left, losses are negligible after any tilting
-        if high - near <= 1e-9 * abs(high):
-            return None  # a loss that is all but constant
-        coarse.append(_law(part, (high - near) / _COARSE, (near, high), mixture_first=mixture_first))
-        least, most = least + part.count * low, most + part.count * high
-        ends.append((low, high))
+    ends = [_ends(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
+    # Further left, losses are negligible after any tilting.
+    inner = [(max(low, -100.0 * high), high) for low, high in ends]
+    if any(high - near <= 1e-9 * abs(high) for near, high in inner):
+        return None  # a loss that is all but constant
+    least, most, near = (
+        math.fsum(part.count * end for part, end in zip(parts, each, strict=True))
+        for each in ([low for low, _ in ends], [high for _, high in ends], [near for near, _ in inner])
+    )
+    # How far the sum reaches and where to tilt is read off coarser laws: choices, not bounds.
+    wide = (most - near) / (_COARSE * math.sqrt(runs))
+    coarse = [
+        _law(part, min(wide, (high - near) / _FEWEST), (near, high), mixture_first=mixture_first)
+        for part, (near, high) in zip(parts, inner, strict=True)
+    ]
     tilts = np.geomspace(1e-2, 1e9, 120) / max(most, 1e-300)
     cumulants = np.array([_total(coarse, c) for c in tilts.tolist()])
     chernoff = (cumulants - log_delta - tilts * np.log1p(1.0 / tilts) - np.log1p(tilts)) / tilts
@@ -205,14 +208,20 @@ def split(
     if not 1e-12 * (most - least) / _POINTS < step < math.inf:
         return None
 
-    laws, transforms, log_total, first, last = [], [], 0.0, 0, 0
+    laws, log_total, first, last, left, most_gained = [], 0.0, 0, 0, runs, 0.0
+    gained: Spectrum = np.zeros(_POINTS // 2 + 1, dtype=np.complex128)
+    total: Spectrum = gained + 1.0
     for part, (low, high), rough in zip(parts, ends, coarse, strict=True):
         # Losses that are negligible after tilting are raised to a common one, which shortens the lattice.
         negligible_loss = min(rough.cumulant(tilt) - 33.0 - math.log(runs), tilt * high - 33.0) / tilt
         law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
         single, count, size = law.cumulant(tilt), int(part.count), int(np.flatnonzero(law.weight)[-1]) + 1
-        weight = np.exp(law.logs(tilt) - single)
-        transforms.append(_transform(weight, 0))
+        own, more = np.exp(law.logs(tilt) - single), np.exp(law.largest_gains(left - 1, tilt) - single)
+        # What splitting these runs adds to delta at most, tilted, beside all others; then with the next ones.
+        one, others = _transform(own, 0), total
+        rest = one ** (count - 1)
+        gained, total = (gained * one + _transform(more, left - 1) * others) * rest, total * one * rest
+        most_gained, left = most_gained + float(more.sum()), left - count
         first, last = first + law.first * count, last + (law.first + size) * count
         log_total += part.count * single
         laws.append(law)
@@ -223,8 +232,6 @@ def split(
         steepest = int(np.argmin(cumulants - tilts * top))
         logs = [_total(laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
         above = math.exp(min(0.0, min(logs) + 1e-9))
-    gained, most_gained = _gained(laws, transforms, tilt)
-    total = math.prod(own**law.count for own, law in zip(transforms, laws, strict=True))
     total_error = runs * 1e-12 * (1.0 + tilt * (highest - lowest))
     rounding = (runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT
     stray = 0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))
@@ -251,18 +258,6 @@ def _transform(weight: Vector, before: int) -> Spectrum:
     return np.fft.rfft(np.bincount(place, weight, _POINTS))
 
 
-def _gained(laws: Sequence[_Law], transforms: Sequence[Spectrum], tilt: float) -> tuple[Spectrum, float]:
-    """The transform of what splitting all runs adds to delta at most, tilted, and a bound on its entries."""
-    total, most, left = np.zeros_like(transforms[0]), 0.0, sum(int(law.count) for law in laws)
-    for law in laws:
-        more = np.exp(law.largest_gains(left - 1, tilt) - law.cumulant(tilt))
-        runs = [each.count - (each is law) for each in laws]
-        others = math.prod(one**count for one, count in zip(transforms, runs, strict=True))
-        total, most = total + _transform(more, left - 1) * others, most + float(more.sum())
-        left -= int(law.count)
-    return total, most
-
-
 @dataclass(frozen=True, eq=False)
 class _Law:
     """Split losses of one run, untilted: losses (first + i) step with weights; [points]."""
@@ -276,9 +271,12 @@ class _Law:
 
     def logs(self, tilt: float) -> Vector:
         """Log weights times e^(tilt L)."""
+        return self._log_weight + tilt * self.step * (self.first + np.arange(len(self.weight)))
+
+    @cached_property
+    def _log_weight(self) -> Vector:
         with np.errstate(divide="ignore"):
-            logs: Vector = np.log(self.weight)
-        return logs + tilt * self.step * (self.first + np.arange(len(self.weight)))
+            return np.log(self.weight)
 
     def cumulant(self, tilt: float) -> float:
         """log E e^(tilt L)."""
@@ -400,7 +398,10 @@ def _legendre(edges: Vector, furthest: float, widest: float) -> tuple[Vector, Ve
     return np.concatenate(nodes), np.concatenate(logs)
 
 
-def _running(ratio: float, values: Vector) -> Vector:
-    """x[i] = values[i] + ratio x[i - 1], as a bidiagonal system."""
-    bands = np.stack([np.ones(len(values)), np.full(len(values), -ratio)])
-    return scipy.linalg.solve_banded((1, 0), bands, values)
+def _running(fall: float, values: Vector) -> Vector:
+    """x[i] = values[i] + e^-fall x[i - 1]: sums of 1, 2, 4, ... values, each of two of the sums before."""
+    summed, length = values.copy(), 1
+    while length < len(values) and fall * length < 745.0:
+        summed[length:] += math.exp(-fall * length) * summed[:-length]
+        length *= 2
+    return summed

@@ -19,6 +19,8 @@ from dpaudit.mechanisms.base import Array, ValueMechanism, distance
 
 #: Sums that differ, and turns of all units together: more of them are not enumerated.
 MOST_SUMS = 4096
+#: What a log density may be off by before sums are subtracted one by one.
+_CANCELLED = 1e-8
 #: The same of streams, of which each density takes a whole run's items.
 MOST_TURNS = 512
 #: Rows of one record on both sides may differ by this much of the sensitivity: rounding, where many rows are
@@ -196,10 +198,14 @@ def _log_densities(
     """Log density of each output for each sum of so many of the different rows: [outputs, k]."""
     if isinstance(mechanism, Gaussian):
         # |output - counts rows|^2 by inner products: samples are many, and rows long.
-        noisy = _flat(outputs)
-        lengths = np.einsum("ki,ij,kj->k", counts, distinct @ distinct.T, counts, optimize=True)
-        squares = (noisy**2).sum(axis=1)[:, np.newaxis] - 2.0 * (noisy @ distinct.T) @ counts.T + lengths
-        constant = noisy.shape[1] * (0.5 * math.log(2.0 * math.pi) + math.log(mechanism.sigma))
-        return np.asarray(-0.5 * np.maximum(squares, 0.0) / mechanism.sigma**2 - constant)
+        noisy = _flat(outputs) / mechanism.sigma
+        products = (distinct / mechanism.sigma) @ np.concatenate([distinct / mechanism.sigma, noisy]).T
+        lengths = np.einsum("ki,ij,kj->k", counts, products[:, : len(distinct)], counts, optimize=True)
+        sizes = (noisy**2).sum(axis=1)[:, np.newaxis] + lengths
+        # Sums that are far longer than the noise cancel; those are subtracted from the outputs one by one.
+        if float(sizes.max(initial=0.0)) * (noisy.shape[1] + 16) * 2.0**-52 <= _CANCELLED:
+            squares = np.maximum(sizes - 2.0 * products[:, len(distinct) :].T @ counts.T, 0.0)
+            constant = noisy.shape[1] * (0.5 * math.log(2.0 * math.pi) + math.log(mechanism.sigma))
+            return np.asarray(-0.5 * squares - constant)
     sums = (counts @ distinct).reshape(len(counts), *outputs.shape[1:])
     return np.array([[mechanism.log_density(one, total) for total in sums] for one in outputs])

@@ -52,6 +52,7 @@ from dpaudit.mechanisms import (
     TruncatedPoissonSampled,
     dominating,
 )
+from tests.sweeps import sweep
 
 ADD, REPLACE, ZERO = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE, Neighbouring.ZERO_OUT
 SCALE = 1.3
@@ -287,7 +288,7 @@ def test_sampling_never_costs_more_than_none(inner: Any) -> None:
         for first in (True, False):
             added = batch_losses(pair, replaced=False, mixture_first=first)
             assert np.all(added.delta(epsilon) <= curve * (1.0 + 1e-9))
-            term = added.term()
+            term = added.term
             assert math.fsum(term.probabilities) + term.infinite == pytest.approx(1.0, abs=1e-12)
 
 
@@ -360,19 +361,21 @@ def test_truncated_samples_cost_no_more_than_by_dp_accounting(
     assert 0.1 * upper < lower < upper <= theirs
 
 
-def test_a_dozen_different_samples_are_composed_and_not_only_bounded_by_divergences() -> None:
+@sweep("number", [12, 100], everyday=(0,))
+def test_many_different_samples_are_composed_and_not_only_bounded_by_divergences(number: int) -> None:
     inner = Gaussian(sigma=1.0, sensitivity=L2(1.0))
-    releases = [
-        Release(label="r", mechanism=FixedSizeSampled(size=100 + i, units=10_000, mechanism=inner), count=5)
-        for i in range(12)
+    mechanisms = [
+        FixedSizeSampled(size=1000 + 120 * i // number, units=100_000, mechanism=inner) for i in range(number)
     ]
-    composed = compose(releases, REPLACE)
+    composed = compose([Release(label="r", mechanism=one, count=5) for one in mechanisms], REPLACE)
     profile = pld_profile(composed)
     assert isinstance(profile, LossProfile)
     lower, upper = profile.bracket(1e-6)
-    alike = FixedSizeSampled(size=112, units=10_000, mechanism=inner)
-    most = pld_profile(compose([Release(label="r", mechanism=alike, count=60)], REPLACE)).epsilon(1e-6)
-    assert 0.9 * most < upper < most
+    least, most = (
+        pld_profile(compose([Release(label="r", mechanism=one, count=5 * number)], REPLACE)).epsilon(1e-6)
+        for one in (mechanisms[0], FixedSizeSampled(size=1120, units=100_000, mechanism=inner))
+    )
+    assert 0.9 * most < least < upper < most
     assert 0.9 * upper < lower
 
 

@@ -186,3 +186,14 @@ def test_rounding_of_many_rows_is_no_move_and_one_that_moves_among_them_is() -> 
     rounded[7] += 1e-3
     rounded[8] += 1.0
     assert subsets.others_moved(rows, rounded, "l2", 1, 1e-6) == pytest.approx(1e-3 * math.sqrt(2), rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e8, 1e12])
+@pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e5])
+def test_rows_far_longer_than_the_noise_cancel_nowhere(size: float, sigma: float) -> None:
+    """Two rows that differ by half a sigma: an output at one of them is e^(1/8) times as likely from it."""
+    mechanism = FixedSizeSampled(size=1, units=2, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
+    rows = np.array([[size, 0.0], [size + 0.5, 0.0]]) * sigma
+    [found] = mechanism.log_densities(rows[:1], rows)
+    exact = math.log1p(math.exp(-0.125)) - math.log(4.0 * math.pi) - 2.0 * math.log(sigma)
+    assert found == pytest.approx(exact, abs=1e-3 if size == 1e12 else 1e-6)
