@@ -175,7 +175,8 @@ def certify(
         print_text(unwrapped(files))
     for finding in found.parted:
         note(f"for the data's holder alone: {finding_words(finding)}")
-    tell_raised(target, found.raised)
+    if found.raised:
+        tell_raised(target, found.raised)
     if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.parted:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
