@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.integrate import quad
 
 from dpaudit import GDP, L1, L2, RDP, ApproxDP, Gaussian, Laplace, Neighbouring, PureDP, Release
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.curves import rdp as rdp_module
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import (
@@ -107,7 +112,7 @@ def test_what_may_be_revealed_is_taken_off_delta() -> None:
 
 def test_the_larger_direction_counts_after_composing() -> None:
     sampled = PoissonSampled(rate=0.2, mechanism=Gaussian(sigma=0.7, sensitivity=L2(1.0)))
-    found = profile((sampled, 20), (LAPLACE, 3))
+    found = profile((sampled, 20), (LAPLACE, 3), (OpaquePureDP(epsilon=0.1, justification="x"), 1))
     for t in (0.3, 3.0):
         each = [direction(t) for direction in found._directions]
         assert len(each) == 2
@@ -153,6 +158,109 @@ def test_bad_deltas_and_orders_are_refused(bad: Any) -> None:
 def test_nothing_released_and_too_much() -> None:
     assert profile().epsilon(1e-9) == 0.0
     assert profile().delta(0.0) == 0.0
+    assert profile((Gaussian(sigma=1e-3, sensitivity=L2(1.0)), 1)).delta(0.0) == 1.0
     assert profile((Gaussian(sigma=1.0, sensitivity=L2(0.0)), 3)).epsilon(1e-9) == 0.0
     with pytest.raises(CannotBound):
         profile((Gaussian(sigma=1e-200, sensitivity=L2(1e100)), 1)).epsilon(1e-6)
+
+
+def exact_moment(t: mp.mpf) -> mp.mpf:
+    """log E_P[e^(t L)] of three Gaussians of mu = 1/2 and two Laplace mechanisms of 1/2 (Mironov 2017)."""
+    e = mp.mpf(1) / 2
+    laplace = ((t + 1) * mp.exp(t * e) + t * mp.exp(-(t + 1) * e)) / (2 * t + 1)
+    return 3 * t * (1 + t) / 8 + 2 * mp.log(laplace)
+
+
+@pytest.mark.parametrize("log_t", [-4.0, -0.3, 0.0, 1.7, 3.0])
+def test_at_every_order_the_figures_are_rounded_up(log_t: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the same formulas at 50 digits, at one order, so that no search hides what rounding takes."""
+    monkeypatch.setattr(rdp_module, "minimum", lambda function, low, high, absolute: log_t)
+    lossy = OpaqueApproxDP(epsilon=0.0, delta=1e-9, justification="x")
+    with mp.workdps(50):
+        t, revealed = mp.mpf(math.exp(log_t)), 1 - (1 - mp.mpf(1e-9)) ** 7
+        moment, taken = exact_moment(t), t * mp.log(1 + 1 / t) + mp.log(1 + t)
+        for others, lost in (([], mp.mpf(0)), ([(lossy, 7)], revealed)):
+            found = profile((GAUSSIAN, 3), (LAPLACE, 2), *others)
+            assert lost <= found.revealed <= lost * (1 + mp.mpf(1e-12))
+            for epsilon in np.linspace(5.0, 60.0, 23).tolist():
+                exact = mp.exp(moment - t * epsilon - taken) + lost
+                if exact < 1:
+                    assert exact <= found.delta(epsilon) <= exact * (1 + mp.mpf(1e-11)) + mp.mpf(1e-322)
+            for delta in np.geomspace(1e-8, 0.1, 11).tolist():
+                exact = (moment - mp.log(delta - lost) - taken) / t
+                if exact > 0:
+                    assert exact <= found.epsilon(delta) <= exact * (1 + mp.mpf(1e-11))
+
+
+def test_terms_far_above_the_moment_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the moment is next to nothing, what it was raised by covers no rounding of the other terms."""
+    monkeypatch.setattr(rdp_module, "minimum", lambda function, low, high, absolute: 3.0)
+    found = profile((Gaussian(sigma=1e4, sensitivity=L2(1.0)), 1))
+    with mp.workdps(50):
+        t = mp.mpf(math.exp(3.0))
+        for epsilon in np.linspace(5.0, 30.0, 40).tolist():
+            log = t * (1 + t) / (2 * mp.mpf(10) ** 8) - t * epsilon - t * mp.log(1 + 1 / t) - mp.log(1 + t)
+            assert mp.exp(log) <= found.delta(epsilon) <= mp.exp(log) * (1 + mp.mpf(1e-11))
+
+
+def test_what_may_be_revealed_is_rounded_up() -> None:
+    with mp.workdps(50):
+        for delta in np.geomspace(1e-15, 0.3, 60).tolist():
+            lossy, exact = (
+                OpaqueApproxDP(epsilon=0.0, delta=delta, justification="x"),
+                1 - (1 - mp.mpf(delta)) ** 3,
+            )
+            assert exact <= profile((lossy, 3)).revealed <= exact * (1 + mp.mpf(1e-12))
+
+
+@pytest.mark.parametrize("alpha", [1.0 + 1e-9, 1.5, 2.0, 33.3, 1e6])
+def test_divergences_are_rounded_up(alpha: float) -> None:
+    with mp.workdps(50):
+        t = mp.mpf(alpha) - 1
+        exact = exact_moment(t) / t
+        assert exact <= profile((GAUSSIAN, 3), (LAPLACE, 2)).divergence(alpha) <= exact * (1 + mp.mpf(1e-11))
+
+
+@pytest.mark.parametrize("alpha", [1.0 + 1e-9, 1.1, 3.7, 1e5 / 3, 2.0**53 + 2.0, 2.0**60])
+def test_an_order_is_never_below_the_one_that_is_asked_for(alpha: float) -> None:
+    """alpha - 1 is no double past 2^53; the quotient by it is compared in fractions."""
+    found, asked = profile(), list[float]()
+    for moment in np.linspace(0.1, 0.9, 40).tolist():
+        found.__dict__["_whole"] = (lambda t, moment=moment: asked.append(t) or moment, lambda t: 0.0)
+        object.__setattr__(found, "pure", math.inf)
+        assert Fraction(found.divergence(alpha)) >= Fraction(moment) / (Fraction(alpha) - 1)
+    assert min(map(Fraction, asked)) >= Fraction(alpha) - 1
+
+
+def test_no_epsilon_is_proved_at_the_delta_that_is_revealed() -> None:
+    found = profile((OpaqueApproxDP(epsilon=0.1, delta=1e-7, justification="x"), 3))
+    with pytest.raises(CannotBound, match="reveal everything"):
+        found.epsilon(found.revealed)
+
+
+@pytest.mark.parametrize("log_t", [-1.0, 0.7])
+def test_an_epsilon_holds_in_both_orders_of_a_sampled_pair(
+    log_t: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moments of both orders by quadrature, at one order alpha: the larger one counts."""
+    monkeypatch.setattr(rdp_module, "minimum", lambda function, low, high, absolute: log_t)
+    t, rate, sigma, delta = math.exp(log_t), 0.2, 0.7, 1e-6
+
+    def log_ratio(x: float) -> float:  # of (1 - q) N(0, sigma^2) + q N(1, sigma^2) to N(0, sigma^2)
+        return math.log1p(rate * math.expm1((x - 0.5) / sigma**2))
+
+    def moment(power: float) -> float:
+        """log E[ratio^power] under N(0, sigma^2)."""
+        integral, _ = quad(lambda x: stats.norm.pdf(x, 0, sigma) * math.exp(power * log_ratio(x)), -9, 9)
+        return 20 * math.log(integral)
+
+    each = moment(1 + t), moment(-t)
+    assert abs(each[0] - each[1]) > 1e-3
+    sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
+    expected = (max(each) - math.log(delta) - math.log1p(t)) / t - math.log1p(1 / t)
+    assert profile((sampled, 20)).epsilon(delta) == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_is_infinite_at_every_order_has_no_least_value() -> None:
+    assert rdp_module._least(lambda log_t: math.inf, 0.0) == math.inf
+    assert rdp_module._least(lambda log_t: (log_t - 1.0) ** 2 if log_t < 3.0 else math.inf, 0.0) < 1e-9
