@@ -6,7 +6,7 @@ numpy's samples and noise; the other goes through `curator.batches`, clips and a
 from the operating system and writes a line of the ledger for each step. Then the ledger of 10,000 such steps
 is accounted for. Times are of the processor, in seconds. It exits with 1 where the curator's loop takes more
 than `MOST` times as long, or the account more than `LONGEST` seconds; --write puts the figures into
-docs/training.md.
+docs/walkthroughs/training.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpaudit.algorithms.training.models import Network
 from dpaudit.mechanisms import Array
 
 MOST, LONGEST = 1.3, 2.0
-PAGE = Path(__file__).parents[1] / "docs" / "training.md"
+PAGE = Path(__file__).parents[1] / "docs" / "walkthroughs" / "training.md"
 BEGIN, END = "<!-- written by benchmarks/training.py --write -->\n", "<!-- end -->"
 RECORDS, BATCH, TOGETHER, BOUND, SIGMA = 60_000, 600, 64, 1.0, 1.1
 MODEL = Network(features=784, classes=10, hidden=125)

@@ -311,7 +311,7 @@ def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> It
         rows.append((f"{rho:g}", str(found.verdict), total, where, premises(algorithm.claim)))
     yield Paragraph(
         "What accounting proves from the ledger of such a run; where a premise fails, the total is what it "
-        "would be if the premise held. docs/papers.md has the audits."
+        "would be if the premise held. docs/papers/papers.md has the audits."
     )
     short_of = "releases whose own claim is not proved"
     yield Grid(("rho claimed", "claim", "total rho", short_of, "premise"), rows)
