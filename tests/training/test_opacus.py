@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -276,6 +278,13 @@ def test_public_dropout_is_refused(rate: float, public: bool) -> None:
         else:
             train(*made_private)
     assert len(own.ledger.releases) == (0 if refused else 2)
+
+
+@pytest.mark.parametrize("module", ["dpaudit.opacus", "dpaudit.auditors.libraries.opacus_noise"])
+def test_what_torch_loads_at_its_first_use_is_loaded_before_runs_are_forked(module: str) -> None:
+    """Every run would load it again: a second each."""
+    code = f"import sys, {module}; sys.exit('torch._dynamo' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def trains(rows: Any, own: Curator) -> Any:
