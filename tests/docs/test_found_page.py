@@ -8,13 +8,11 @@ from __future__ import annotations
 import ast
 import json
 import runpy
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dpaudit.auditors.libraries.adapter import Adapter
 from dpaudit.auditors.libraries.routed import LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,8 +66,6 @@ def test_each_library_has_faults_and_innocents(library: str) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_verdicts_come_out_again(library: str) -> None:
     """Each case must come out as expected, or the program ends with its name; nothing is written."""
-    adapter: Adapter = import_module(LIBRARIES[library]).ADAPTER
-    pytest.importorskip(adapter.module, exc_type=ImportError)
     found = MAKE["audited"](library)
     assert found["rows"]
     assert [row["verdict"] for row in found["rows"]] == [row["verdict"] for row in RESULTS[library]["rows"]]

@@ -28,7 +28,6 @@ def load(name: str) -> ModuleType:
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # other libraries' own
 def test_an_opendp_measurement_is_sampled() -> None:
-    pytest.importorskip("opendp")
     example = load("audit_opendp")
     assert pytest.approx(1.0) == example.EPSILON
     scores = example.trials(4000)
@@ -43,7 +42,6 @@ def test_an_opendp_measurement_is_sampled() -> None:
 
 @pytest.mark.filterwarnings("default")  # other libraries' own
 def test_a_diffprivlib_model_is_sampled_and_its_trials_repeat() -> None:
-    pytest.importorskip("diffprivlib", exc_type=ImportError)
     example = load("audit_diffprivlib")
     scores = example.trials(60)
     assert scores.data.shape == scores.neighbour.shape == (60, 2)

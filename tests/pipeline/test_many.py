@@ -149,7 +149,6 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # the cluster's libraries warn of each other
 def test_a_cluster_says_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
     users(tmp_path, 300)
     told: list[int] = []
     there = verify_folder(tmp_path, cluster="local", progress=told.append)

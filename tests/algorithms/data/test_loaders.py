@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -194,8 +195,8 @@ def parquet_columns(data: TrajectoryData) -> dict[str, Any]:
 
 @pytest.fixture
 def write_parquet(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = import_module("pyarrow")
+    parquet = import_module("pyarrow.parquet")
 
     def write_columns(columns: dict[str, Any]) -> Path:
         path = tmp_path / "records.parquet"

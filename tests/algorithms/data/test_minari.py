@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,8 @@ import pytest
 from dpaudit.algorithms.data.loaders import read_minari
 from dpaudit.errors import DataError, InvalidParameter, MissingExtra
 
-gymnasium = pytest.importorskip("gymnasium")
-minari = pytest.importorskip("minari")
-pytest.importorskip("pyarrow")
-pytest.importorskip("PIL", reason="Minari's Arrow storage imports Pillow, which its extra does not ask for")
+gymnasium = import_module("gymnasium")
+minari = import_module("minari")
 
 # The libraries' own deprecations and advice are not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")

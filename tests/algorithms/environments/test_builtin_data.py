@@ -46,7 +46,6 @@ def test_the_recording_is_small_and_earns_only_at_the_goal() -> None:
 
 
 def test_the_recording_can_be_made_again_bit_for_bit(tmp_path: Path) -> None:
-    pytest.importorskip("gymnasium")
     place = REPOSITORY / "examples" / "record_frozen_lake.py"
     spec = importlib.util.spec_from_file_location("record_frozen_lake", place)
     assert spec is not None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -164,7 +165,7 @@ def test_the_treatment_optimum_is_the_one_written_down(horizon: int) -> None:
 
 
 def test_frozen_lake_is_gymnasiums() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = import_module("gymnasium")
     environment = gymnasium.make("FrozenLake-v1", map_name="4x4", is_slippery=True).unwrapped
     assert environment.desc.tobytes().decode() == MAP
     kernel, rewards = np.zeros((16, 4, 16)), np.zeros((16, 4))

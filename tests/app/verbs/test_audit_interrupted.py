@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,7 @@ def test_a_killed_worker_is_replaced(dpaudit: Any, own: Own, tmp_path: Path) -> 
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # the cluster's libraries warn of each other
 def test_a_cluster_says_the_same(dpaudit: Any, own: Own) -> None:
-    distributed = pytest.importorskip("distributed")
+    distributed = import_module("distributed")
     options = ("--method", "threshold", "--epsilon", 1, "--trials", 200, "--output-format", "json")
     settings: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(processes=True, **settings) as cluster:
@@ -204,7 +205,6 @@ def test_a_cluster_says_the_same(dpaudit: Any, own: Own) -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_that_is_not_there(dpaudit: Any, own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
     monkeypatch.setattr("dpaudit.auditors.sampling.workers._CONNECTING", "1s")
     result = dpaudit(*command(own, "honest", "--method", "threshold", "--dask", "tcp://127.0.0.1:9"))
     assert (result.exit_code, result.stdout) == (2, "")

@@ -425,7 +425,6 @@ def test_one_run(answer: Answer, own: Own) -> None:
 
 
 def test_an_opendp_measurement_is_a_target(answer: Answer, tmp_path: Path) -> None:
-    pytest.importorskip("opendp")
     path = tmp_path / "measured.py"
     path.write_text(
         "import opendp.prelude as dp\n"

@@ -98,7 +98,6 @@ def test_a_folder_is_named_alone(dpaudit: Any, users: Path) -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_that_is_not_there(dpaudit: Any, users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
     monkeypatch.setattr("dpaudit.auditors.sampling.workers._CONNECTING", "1s")
     result = dpaudit("verify", users, "--dask", "tcp://127.0.0.1:9")
     assert (result.exit_code, result.stdout) == (2, "")

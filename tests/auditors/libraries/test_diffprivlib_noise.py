@@ -27,7 +27,6 @@ from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter, UsageError
 from tests.sweeps import sweep
 
-pytest.importorskip("diffprivlib", exc_type=ImportError)
 mechanisms, models, tools, utils, forest = (
     importlib.import_module(f"diffprivlib.{name}")
     for name in ("mechanisms", "models", "tools", "utils", "models.forest")

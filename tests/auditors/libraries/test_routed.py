@@ -51,7 +51,6 @@ def audit(target: str, name: str, *options: str) -> Any:
 @pytest.mark.filterwarnings("default")  # other libraries' own
 @pytest.mark.usefixtures("own_processes")
 def test_the_command_routes_where_the_target_runs(target: str) -> None:
-    pytest.importorskip("diffprivlib", exc_type=ImportError)
     innocent = audit(target, "total", "--library", "diffprivlib")
     assert innocent.exit_code == 0, innocent.output
     assert "epsilon >= 1 at delta 0" in innocent.output
@@ -73,7 +72,6 @@ def test_the_command_routes_where_the_target_runs(target: str) -> None:
 )
 @pytest.mark.filterwarnings("default")  # other libraries' own
 def test_what_cannot_be_is_refused(target: str, name: str, options: list[str], words: str) -> None:
-    pytest.importorskip("diffprivlib", exc_type=ImportError)
     result = audit(target, name, *options)
     assert result.exit_code == 2, result.output
     assert words in result.output
@@ -129,7 +127,6 @@ def test_one_that_is_not_installed_is_named_with_its_extra(
 
 @pytest.mark.filterwarnings("default")  # other libraries' own
 def test_a_partial_function_keeps_its_claim_where_one_is_given() -> None:
-    pytest.importorskip("diffprivlib", exc_type=ImportError)
     claim = Claim(PureDP(epsilon=2.0))
     routed = Routed(functools.partial(pow, exp=2), "diffprivlib", claim)
     assert (routed.claim, routed.name) == (claim, "partial")

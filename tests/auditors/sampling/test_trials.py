@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -301,7 +302,7 @@ def test_workers_that_always_die_are_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.filterwarnings("default")  # the cluster's libraries warn of each other
 def test_a_cluster_gives_the_same_scores() -> None:
-    distributed = pytest.importorskip("distributed")
+    distributed = import_module("distributed")
     offset = 2.0
     algorithm = Plain(lambda data, generator: data.sum() + offset * generator.normal(size=3))
     settings: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
