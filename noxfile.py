@@ -45,14 +45,14 @@ def nightly(session: nox.Session) -> None:
 def torture(session: nox.Session) -> None:
     """Thousands of broken inputs, kills, full disks and writers at once: writes docs/reliability.md."""
     session.install("-e", ".[test]")
-    session.run("python", "docs/make_reliability.py", *session.posargs)
+    session.run("python", "docs/programs/make_reliability.py", *session.posargs)
 
 
 @nox.session
 def validity(session: nox.Session) -> None:
-    """A thousand audits of true claims by each method: writes how often they err into docs/auditing.md."""
+    """A thousand audits of true claims by each method: writes into docs/auditing/auditing.md how many err."""
     session.install("-e", ".[test]")
-    session.run("python", "docs/make_validity.py", *session.posargs)
+    session.run("python", "docs/programs/make_validity.py", *session.posargs)
 
 
 @nox.session

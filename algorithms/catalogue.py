@@ -45,7 +45,7 @@ def _apvi_options(values: Values) -> dict[str, Any]:
 
 
 def _apvi_example(values: Values) -> Prepared:
-    # The published C2 = 16 learns nothing here from fewer than 10^6 patients; see docs/algorithms.md.
+    # The published C2 = 16 learns nothing here from fewer than 10^6 patients; see docs/papers/algorithms.md.
     data, mdp = BUILTIN_DATA[values["dataset"]]()
     return DPAPVI(mdp.rewards, mdp=mdp, **_apvi_options({"C2": 0.1, **values})), data
 

@@ -29,7 +29,7 @@ import psutil
 from dpaudit import ZCDP, Claim, Curator, run
 from dpaudit.curator.noise import NoNoise
 
-PAGE = Path(__file__).parents[1] / "docs" / "tables.md"
+PAGE = Path(__file__).parents[1] / "docs" / "proving" / "tables.md"
 BEGIN, END = "<!-- written by benchmarks/cluster.py -->\n", "<!-- end -->\n"
 WARDS = np.array(["ICU", "ER", "ENT", "other"])
 MOST, VISITS, WORKERS, PART = 8, 20, 2, 250_000

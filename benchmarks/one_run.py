@@ -1,4 +1,4 @@
-"""How close the bounds of one run come: the table of docs/auditing.md, in half a minute.
+"""How close the bounds of one run come: the table of docs/auditing/auditing.md, in half a minute.
 
     python benchmarks/one_run.py
 

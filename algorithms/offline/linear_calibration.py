@@ -49,7 +49,7 @@ from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 
 CalibrationName: TypeAlias = Literal["sound", "as-published"]
 
-#: g, what Gram matrices get of each regression's budget; docs/vapvi.md says why.
+#: g, what Gram matrices get of each regression's budget; docs/papers/vapvi.md says why.
 GRAM_SHARE = 0.4
 
 

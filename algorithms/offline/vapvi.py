@@ -23,8 +23,8 @@ class LinearConstants:
 
     bonus: float = 0.1  # C, of C sqrt(d) times the elliptical uncertainty; published without a value
     # multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and nothing is learnt,
-    # until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 loses the theorem's bound on
-    # suboptimality but not its privacy.
+    # until K is far beyond the paper's own experiment (see docs/papers/vapvi.md); 0 loses the theorem's bound
+    # on suboptimality but not its privacy.
     lower_order: float = 0.0
     # kappa, the least eigenvalue of the expected feature covariance, as far as publicly known; in D only
     coverage: float = 0.1

@@ -14,7 +14,7 @@ MOST_LABELS: Final = 5
 
 
 class Code(StrEnum):
-    """What is not checked; docs/certificate.md says in which words each is shown."""
+    """What is not checked; docs/publishing/certificate.md says in which words each is shown."""
 
     # The file of the ledger.
     NO_FOOTER = "no-footer"

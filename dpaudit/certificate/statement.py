@@ -70,7 +70,7 @@ class Statement(Model):
             record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            remedy = "give a TOML file with the fields that docs/certificate.md lists"
+            remedy = "give a TOML file with the fields that docs/publishing/certificate.md lists"
             raise UsageError(f"cannot be read: {reason}", where=str(path), why=why, remedy=remedy) from None
         for name in record:
             if name not in cls.model_fields:

@@ -29,14 +29,17 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_repository_and_its_commit(recorded: Any) -> None:
     found = recorded({"url": "https://github.com/owner/dpaudit.git", "vcs_info": GIT})
     assert found.requirement == f"dpaudit @ git+https://github.com/owner/dpaudit.git@{COMMIT}"
-    address = f"https://github.com/owner/dpaudit/blob/{COMMIT}/docs/gate.md"
-    assert (found.page("docs/gate.md"), found.page("docs/gate.md", "x")) == (address, f"{address}#x")
+    address = f"https://github.com/owner/dpaudit/blob/{COMMIT}/docs/publishing/gate.md"
+    assert (found.page("docs/publishing/gate.md"), found.page("docs/publishing/gate.md", "x")) == (
+        address,
+        f"{address}#x",
+    )
 
 
 def test_a_host_whose_pages_are_not_known_has_none(recorded: Any) -> None:
     found = recorded({"url": "ssh://git@git.example.org/dpaudit", "vcs_info": GIT})
     assert found.requirement == f"dpaudit @ git+ssh://git@git.example.org/dpaudit@{COMMIT}"
-    assert found.page("docs/gate.md") is None
+    assert found.page("docs/publishing/gate.md") is None
 
 
 def test_an_index_and_an_archive(recorded: Any) -> None:

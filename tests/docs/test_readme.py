@@ -29,7 +29,7 @@ def test_it_names_every_verb_that_makes_a_ledger_or_judges_one() -> None:
     """Of `import` it says what for, and where the commands with their output stand, which tests hold."""
     verbs = ("certify", "verify", "audit", "gate", "init", "import", "sign")
     assert [verb for verb in verbs if f"dpaudit {verb}" not in README] == []
-    assert "`dpaudit import` ([docs/importing.md](docs/importing.md))" in README
+    assert "`dpaudit import` ([docs/proving/importing.md](docs/proving/importing.md))" in README
 
 
 def test_the_first_screen_is_true(python: list[str], tmp_path: Path) -> None:

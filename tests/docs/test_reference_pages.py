@@ -64,7 +64,10 @@ def test_no_section_is_about_an_error_that_is_gone() -> None:
 def test_each_accountant_has_a_row_that_names_its_theorem() -> None:
     release = Release(label="all can bound it", mechanism=Laplace(scale=1.0, sensitivity=L1(1.0)))
     methods = {profile.method for profile in profiles(compose([release], Neighbouring.REPLACE_ONE))}
-    rows = {row[1]: row[0] for row in re.finditer(r"^\| `([\w-]+)` \|.*$", read("accountants"), re.MULTILINE)}
+    rows = {
+        row[1]: row[0]
+        for row in re.finditer(r"^\| `([\w-]+)` \|.*$", read("proving/accountants"), re.MULTILINE)
+    }
     assert methods == {"gdp", "zcdp", "pure", "rdp", "pld"}
     assert methods <= rows.keys()
     assert all(YEAR.search(rows[method]) for method in methods)
@@ -72,7 +75,7 @@ def test_each_accountant_has_a_row_that_names_its_theorem() -> None:
 
 @pytest.mark.parametrize("method", ["replay", "threshold", "sequential", "gdp", "one-run"])
 def test_each_auditor_has_a_row_that_names_its_theorem(method: str) -> None:
-    rows = re.findall(rf"^\| `{method}` \|.*$", read("auditing"), re.MULTILINE)
+    rows = re.findall(rf"^\| `{method}` \|.*$", read("auditing/auditing"), re.MULTILINE)
     assert any(YEAR.search(row) for row in rows)
 
 
@@ -101,4 +104,4 @@ UNFOLDED = re.compile(r"\||#|<| {4}|(- )?(\S+|\[[^]]*\]\(\S+\))$")
 def test_prose_is_folded_at_110_columns(page: Path) -> None:
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     long = [line for line in text.splitlines() if len(line) > 110 and not UNFOLDED.match(line)]
-    assert long == [], f"run: python docs/wrapping.py {page.relative_to(DOCS.parent)}"
+    assert long == [], f"run: python docs/programs/wrapping.py {page.relative_to(DOCS.parent)}"

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
-    return runpy.run_path(str(ROOT / "docs" / "make_structure.py"), run_name="structure")
+    return runpy.run_path(str(ROOT / "docs" / "programs" / "make_structure.py"), run_name="structure")
 
 
 def test_each_room_stands_on_its_floor(script: dict[str, Any]) -> None:

@@ -84,7 +84,7 @@ def test_one_version_and_one_license_everywhere() -> None:
     recipe = yaml.safe_load((ROOT / "conda.recipe" / "meta.yaml").read_text())
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     versions = {PROJECT["version"], recipe["package"]["version"], citation["version"]}
-    hook = re.search(r"rev: v([0-9.]+)", (ROOT / "docs" / "gate.md").read_text())
+    hook = re.search(r"rev: v([0-9.]+)", (ROOT / "docs" / "publishing" / "gate.md").read_text())
     newest = re.search(r"^## ([0-9.]+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     versions |= {found[1] for found in (hook, newest) if found}
     assert hook

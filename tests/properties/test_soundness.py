@@ -4,7 +4,7 @@ The truth is computed without the package. Every release's losses are atoms at 3
 1e-300, and composed by enumeration; continuous ones are cut into cells that are merged (a post-processing, so
 a lower bound). Gaussians, matrices, trees and processes are one Gaussian of known mu together; what is opaque
 is the worst of its own statement. Where no cell was needed the truth is exact, and lower ends are held to it
-too. `python docs/make_sweep.py` tries every kind under every relation and in every size of mix.
+too. `python docs/programs/make_sweep.py` tries every kind under every relation and in every size of mix.
 """
 
 from __future__ import annotations

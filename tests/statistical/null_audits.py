@@ -1,4 +1,4 @@
-"""Audits of claims that are true, one entry for each method: docs/make_validity.py counts how often they err.
+"""Audits of true claims, one entry for each method; docs/programs/make_validity.py counts how often they err.
 
 Each claim is as tight as can be: it is what the mechanism has on the pair that is audited, so that an audit
 errs if it refutes the claim or its bound lies above the claimed figure. Of discrete outputs and exact tests

@@ -10,8 +10,8 @@ import pytest
 from tests.statistical.null_audits import NULLS, Null
 
 ROOT = Path(__file__).resolve().parents[2]
-MAKE = runpy.run_path(str(ROOT / "docs" / "make_validity.py"), run_name="make_validity")
-PAGE = (ROOT / "docs" / "auditing.md").read_text(encoding="utf-8")
+MAKE = runpy.run_path(str(ROOT / "docs" / "programs" / "make_validity.py"), run_name="make_validity")
+PAGE = (ROOT / "docs" / "auditing" / "auditing.md").read_text(encoding="utf-8")
 
 
 def named(null: Null) -> str:
@@ -27,7 +27,7 @@ def shown() -> dict[Null, int]:
 
 
 def test_the_page_has_what_was_counted() -> None:
-    assert MAKE["page"](PAGE, shown()) == PAGE, "run: docs/make_validity.py"
+    assert MAKE["page"](PAGE, shown()) == PAGE, "run: docs/programs/make_validity.py"
     assert max(shown().values()) <= MAKE["most_errors"](MAKE["AUDITS"])
 
 

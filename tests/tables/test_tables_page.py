@@ -12,7 +12,7 @@ import pandas as pd
 from dpaudit import account, judge, run
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "proving" / "tables.md").read_text(encoding="utf-8")
 #: What the page leaves out.
 CLAIMED = """
 from dpaudit import ZCDP, Claim

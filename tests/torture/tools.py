@@ -18,7 +18,7 @@ from dpaudit import Certificate, Ledger
 from dpaudit.app.main import main
 from dpaudit.certificate.verdicts import Proof
 
-#: Where figures are kept for `docs/make_reliability.py`: a line of JSON each.
+#: Where figures are kept for `docs/programs/make_reliability.py`: a line of JSON each.
 FIGURES = "DPAUDIT_TORTURE_FIGURES"
 
 #: Exit codes that docs/design.md promises, with those of an interrupt and of a closed pipe.

@@ -1,4 +1,4 @@
-"""The targets of docs/training.md that need torch: they run as they stand there, and prove what it says."""
+"""The targets of the page on training that need torch: they run as they stand and prove what it says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # torch's own warnings are not ours
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "walkthroughs" / "training.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["with_opacus.py", "with_torch.py"])

@@ -133,7 +133,7 @@ def users(session: Session) -> Figure:
             Heading("Privacy of these runs"),
             Paragraph(
                 "What accounting proves from the ledger of such a run. That of the published noise has the "
-                "sensitivity of its own argument, 2 sqrt(2) R G, which two users can exceed: docs/online.md."
+                "sensitivity of its own argument, 2 sqrt(2) R G, which two users can exceed: docs/papers/online.md."
             ),
             Grid(("curve", "claim", "epsilon proved", "sigma of a sum"), proofs),
             Heading("Suboptimality, mean and 95% interval"),

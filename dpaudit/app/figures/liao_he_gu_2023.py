@@ -229,7 +229,7 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run, which describes one user; every user is held "
         "to it. Sensitivities are those of the features, not the 1 that section 6.2 states; "
-        "docs/papers.md has both."
+        "docs/papers/papers.md has both."
     )
     rows = []
     for curve, scale in bonus.items():

@@ -295,7 +295,7 @@ def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
     yield Paragraph(
         f"What accounting proves of a run's ledger at delta = {DELTA:g}. For the published algorithm it "
         "uses the sensitivity of the paper's proof at this alpha, and covers noisy values only: what "
-        "line 24 returns is a leak whatever sigma is, and so is a path that is kept (docs/papers.md)."
+        "line 24 returns is a leak whatever sigma is, and so is a path that is kept (docs/papers/papers.md)."
     )
     rows = []
     uncovered = {"published": "no: line 24 leaks", "evaluation": "no: it is about one trajectory"}

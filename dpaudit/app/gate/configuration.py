@@ -199,7 +199,7 @@ def _toml_line(message: str, text: str) -> int:
 
 def _error(path: Path, line: int, key: _Key, what: str, remedy: str) -> ConfigurationError:
     why = "nothing is checked where the configuration cannot be followed"
-    remedy += "; see docs/gate.md"
+    remedy += "; see docs/publishing/gate.md"
     error = ConfigurationError(what, where=_place(path, line, key), why=why, remedy=remedy)
     error.line = line
     return error

@@ -127,7 +127,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run; a waived finding is a suppressed result."""
-    page = origin().page("docs/gate.md", "findings-and-exit-codes")
+    page = origin().page("docs/publishing/gate.md", "findings-and-exit-codes")
     rules = [
         {
             "id": name,

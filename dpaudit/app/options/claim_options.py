@@ -148,7 +148,7 @@ def _statement(_context: click.Context, _option: click.Parameter, path: Path | N
 statement_option = option(
     "--statement",
     PATH,
-    "TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
+    "TOML: your statements about the deployment, for the reader; see docs/publishing/certificate.md.",
     metavar="FILE",
     callback=_statement,
 )

@@ -79,7 +79,7 @@ def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:
         plan = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        remedy = "give a TOML file with tables [[release]], as docs/epsilon.md has one"
+        remedy = "give a TOML file with tables [[release]], as docs/proving/epsilon.md has one"
         raise UsageError(f"cannot be read: {reason}", where=str(path), remedy=remedy) from None
     with about_file(path):
         _require_known(plan, ("neighbouring", "release"), "")

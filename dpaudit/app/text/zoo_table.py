@@ -13,7 +13,7 @@ from dpaudit.app.text.streams import note
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen, ZooRow, zoo_rows
 from dpaudit.claims.guarantees import PureDP
 
-#: Runs a side that refuted every broken one: docs/zoo.md.
+#: Runs a side that refuted every broken one: docs/auditing/zoo.md.
 ENOUGH_TRIALS = 100_000
 
 METHODS = ("threshold", "sequential", "replay")

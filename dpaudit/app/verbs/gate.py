@@ -49,7 +49,7 @@ Examples:
   dpaudit gate --base origin/main
   dpaudit gate --profile nightly --strict
 
-`dpaudit init` writes a first configuration; docs/gate.md has all keys.
+`dpaudit init` writes a first configuration; docs/publishing/gate.md has all keys.
 Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 2 or 3 if something could not be judged, 4 if inconclusive under --strict,
 5 if there is nothing to check.

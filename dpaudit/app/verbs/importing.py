@@ -55,7 +55,7 @@ Examples:
 
 SOURCE: a checkpoint of Opacus, or an accountant's state_dict() as JSON; what
 OpenDP's serialize() wrote; {"spent_budget": [[epsilon, delta], ...]} of
-diffprivlib. See docs/importing.md.
+diffprivlib. See docs/proving/importing.md.
 """
 )
 @click.argument("source", type=PATH)
@@ -135,7 +135,7 @@ def _record(source: Path) -> Any:
     except (ValueError, RecursionError) as error:
         what = f"neither a checkpoint nor JSON: {error}"
         why = "what cannot be read cannot be accounted for"
-        remedy = "see docs/importing.md for how each library's record is written"
+        remedy = "see docs/proving/importing.md for how each library's record is written"
         raise UsageError(what, where=str(source), why=why, remedy=remedy) from None
 
 

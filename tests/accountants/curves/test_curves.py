@@ -173,7 +173,7 @@ def test_as_many_exposures_are_composed_as_cost_a_minute() -> None:
 
 
 def test_equal_choices_are_composed_together_up_to_four_different_ones() -> None:
-    """A hundred choices of 0.1 cost 2.262 at 1e-6 (docs/accountants.md); by their single pairs more."""
+    """A hundred choices of 0.1 cost 2.262 at 1e-6, docs/proving/accountants.md says; by their pairs more."""
     [together] = pld_profile(composition((Exponential(epsilon=0.1), 100))).profiles[0].exposures
     assert together.epsilon(1e-6).upper == pytest.approx(2.2615, abs=5e-4)
 

@@ -104,7 +104,7 @@ def test_a_rule_names_its_page_where_one_is_known(pages: str | None, monkeypatch
     log = json.loads(sarif(Report("pr", 0, (), ())))
     VALIDATOR.validate(log)
     found = {rule.get("helpUri") for rule in log["runs"][0]["tool"]["driver"]["rules"]}
-    assert found == {None if pages is None else f"{pages}/docs/gate.md#findings-and-exit-codes"}
+    assert found == {None if pages is None else f"{pages}/docs/publishing/gate.md#findings-and-exit-codes"}
 
 
 def test_the_schema_would_refuse_what_is_no_sarif() -> None:

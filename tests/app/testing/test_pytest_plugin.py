@@ -244,7 +244,7 @@ def test_no_method(dp_audit):
 
 
 def seed_of(test: str, number: int) -> str:
-    """The seed of a test's n-th audit under the root seed 0, as docs/pytest.md states it."""
+    """The seed of a test's n-th audit under the root seed 0, as docs/publishing/pytest.md states it."""
     digest = hashlib.sha256(json.dumps([test, number, 0]).encode()).hexdigest()
     return str(int(digest[:8], 16))
 

@@ -57,7 +57,7 @@ Examples:
   dpaudit epsilon plan.toml --delta 1e-6 --plot curve.svg
 
 Exits 1 if --claim is not proved. A plan has a table [[release]] for each
-mechanism, with the same options as its fields: see docs/epsilon.md.
+mechanism, with the same options as its fields: see docs/proving/epsilon.md.
 """,
 )
 @click.argument("subject", metavar="MECHANISM|PLAN", shell_complete=complete_mechanism)
@@ -129,7 +129,7 @@ def _releases(
     if subject in KINDS:
         if subject in DESCRIBED and None in parameters(subject).values():
             what, why = f"{subject} needs lists", "an option is one number"
-            remedy = "write them in a plan, as docs/epsilon.md has one"
+            remedy = "write them in a plan, as docs/proving/epsilon.md has one"
             raise UsageError(what, where="MECHANISM|PLAN", why=why, remedy=remedy)
         return [release_of(subject, given, spelled)], default
     path = Path(subject)

@@ -1,0 +1,55 @@
+"""What docs/proving/correlated-noise.md shows is what happens."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from dpaudit import L2
+from dpaudit.mechanisms import TreeAggregation
+from dpaudit.mechanisms.correlated.least_error import (
+    least_error_toeplitz,
+    prefix_error,
+    square_root_strategy,
+)
+from dpaudit.mechanisms.correlated.sensitivity import reach
+from dpaudit.mechanisms.correlated.strategies import Strategy
+
+PAGE = (Path(__file__).parents[3] / "docs" / "proving" / "correlated-noise.md").read_text(encoding="utf-8")
+STEPS = 512
+
+
+def test_the_snippets_print_what_the_page_says_and_the_table_is_of_its_strategy_and_others() -> None:
+    snippets = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    shown = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(snippets) == len(shown) == 2
+    names: dict[str, Any] = {}
+    for snippet, expected_text in zip(snippets, shown, strict=True):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(snippet, names)  # noqa: S102  (the page's own code)
+        assert printed.getvalue() == expected_text
+
+    def errors(strategy: Strategy) -> tuple[float, float]:
+        error = prefix_error(strategy, STEPS)
+        return error * reach(strategy, STEPS, 1, 1).value, error * reach(strategy, STEPS, 8, 64).value
+
+    levels = TreeAggregation(sigma=1.0, steps=STEPS, sensitivity=L2(1.0)).levels
+    nodes = sum(step.bit_count() for step in range(1, STEPS + 1))
+    tree = math.sqrt(levels * nodes / STEPS)
+    expected = {
+        "independent noise on every item": errors(square_root_strategy(1)),
+        "tree": (tree, 8 * tree),
+        "square root, 32 bands": errors(square_root_strategy(32)),
+        "least error Toeplitz, 32 bands": errors(least_error_toeplitz(STEPS, 32)),
+        "least error banded, 32 bands": errors(names["noise"].strategy),
+        "least error Toeplitz, 64 bands": errors(least_error_toeplitz(STEPS, 64)),
+        "square root, all bands": errors(square_root_strategy(STEPS)),
+    }
+    rows = re.findall(r"^\| (.+?) \| ([0-9.]+) \| ([0-9.]+) \|$", PAGE, flags=re.MULTILINE)
+    assert {name: (one, eight) for name, one, eight in rows} == {
+        name: (f"{one:.4g}", f"{eight:.4g}") for name, (one, eight) in expected.items()
+    }
