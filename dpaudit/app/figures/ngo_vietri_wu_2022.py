@@ -24,7 +24,17 @@ from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSV
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger, table
-from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
+from dpaudit.app.figures.regrets import (
+    TUNING_SEEDS,
+    RegretPoint,
+    grid_points,
+    line_points,
+    panels,
+    sublinear,
+    tuned,
+    upward,
+    worth,
+)
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.options.option import option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
@@ -55,6 +65,8 @@ class Curve:
         return "LSVI-UCB" if math.isinf(self.rho) else f"{kind}, rho={self.rho:g}"
 
 
+#: The factors by which the published lambda is multiplied where it is tuned.
+RIDGES = (1.0, 0.2, 0.05)
 PLAIN, PUBLISHED = Curve("none", math.inf), Curve("published beta", 1.0)
 #: The factors by which the published beta is multiplied, by curve, the non-private one first.
 GRIDS: Mapping[Curve, tuple[float, ...]] = {
@@ -70,6 +82,7 @@ class Point(RegretPoint[Curve]):
     """One run up to one user, with how many updates came before; NaN before the run."""
 
     updates: float = math.nan
+    ridge: float = 1.0  # the factor of lambda
 
 
 @cache
@@ -84,13 +97,13 @@ def fixed_updates(users: int) -> int:
     return min(users - 1, math.ceil(math.pow(users, 0.4) - 1e-9))
 
 
-def algorithm_of(curve: Curve, bonus: float, users: int) -> PrivateLSVIUCB:
+def algorithm_of(curve: Curve, bonus: float, users: int, ridge: float = 1.0) -> PrivateLSVIUCB:
     """The private algorithm of a line."""
     return PrivateLSVIUCB(
         LinearModel(process().features, HORIZON),
         users,
         ZCDP(rho=curve.rho),
-        constants=LSVIConstants(bonus=bonus, failure_probability=FAILURE_PROBABILITY),
+        constants=LSVIConstants(bonus, ridge, failure_probability=FAILURE_PROBABILITY),
         fixed_updates=fixed_updates(users) if curve.schedule == "fixed" else None,
         mdp=process(),
     )
@@ -110,8 +123,10 @@ def _run(points: Sequence[Point]) -> list[Point]:
         # The matrices begin at 2 lambda I, which is the identity then, as there.
         views = lsvi_ucb(users, model, ridge=RIDGE / 2.0, bonus=asked.bonus * jin_bonus(asked.users))
     else:
-        seed = noise_seed(asked.seed, *bits(curve.rho, asked.bonus), curve.schedule == "fixed")
-        views = run(algorithm_of(curve, asked.bonus, asked.users), users, seed=seed).output
+        changed = () if asked.ridge == 1.0 else (asked.ridge,)
+        seed = noise_seed(asked.seed, *bits(curve.rho, asked.bonus, *changed), curve.schedule == "fixed")
+        algorithm = algorithm_of(curve, asked.bonus, asked.users, asked.ridge)
+        views = run(algorithm, users, seed=seed).output
     regret, seen = views_regret(process(), views), views.views
     at = [(p, p.episode - 1) for p in points]
     return [replace(p, regret=float(regret[k]), updates=float(seen[k].updates)) for p, k in at]
@@ -120,8 +135,44 @@ def _run(points: Sequence[Point]) -> list[Point]:
 RUNS = RunCache(frozenset({"regret", "updates"}), _run, frozenset({"episode"}))
 
 
-def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], users: int) -> list[Sentence]:
-    """Each about one curve, or a curve and the one that it is compared with; `bonus` are factors of beta."""
+def tuned_with_ridge(
+    session: Session, users: int
+) -> tuple[list[Point], dict[Curve, float], dict[Curve, float]]:
+    """As `tuned`, with lambda chosen together with beta; the points, and the factors of beta and lambda."""
+
+    def lines(tried: Sequence[Point]) -> list[Point]:
+        runs = ((r, line_points(Point, c, b, users, session.seeds)) for c, (b, r) in factors(tried).items())
+        return [replace(p, ridge=ridge) for ridge, points in runs for p in points]
+
+    grid = [
+        replace(p, ridge=ridge)
+        for curve, scales in GRIDS.items()
+        for ridge in (RIDGES if curve not in (PLAIN, PUBLISHED) else (1.0,))
+        for p in grid_points(Point, curve, scales, users)
+    ]
+    tried, points = session.finished(RUNS, grid, lines)
+    best = factors(tried)
+    return points, {c: bonus for c, (bonus, _) in best.items()}, {c: ridge for c, (_, ridge) in best.items()}
+
+
+def factors(tried: Sequence[Point]) -> dict[Curve, tuple[float, float]]:
+    """By curve, the factors of beta and of lambda with the least mean regret; the first of several."""
+    regrets: dict[Curve, dict[tuple[float, float], list[float]]] = {}
+    for p in tried:
+        regrets.setdefault(p.curve, {}).setdefault((p.bonus, p.ridge), []).append(p.regret)
+    return {c: min(found, key=lambda pair: float(np.mean(found[pair]))) for c, found in regrets.items()}
+
+
+def sentences(
+    found: Mapping[str, Table[Curve]],
+    bonus: Mapping[Curve, float],
+    users: int,
+    ridge: Mapping[Curve, float] | None = None,
+) -> list[Sentence]:
+    """Each about one curve, or a curve and the one that it is compared with.
+
+    `bonus` and `ridge` are the factors of beta and of lambda.
+    """
     regret = found["regret"]
     private = [curve for curve in regret.curves if curve.schedule == "doubling"]
     judged = [sublinear(regret, curve, str(curve)) for curve in regret.curves if curve != PUBLISHED]
@@ -132,7 +183,8 @@ def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], u
         about = f"rho={large.rho:g} against {small.rho:g}"
         judged.append(larger("less the larger the budget", about, regret.gap(small, large), "less"))
     for curve in private:
-        made, cap = found["updates"].at(curve), algorithm_of(curve, bonus[curve], users).noise.updates
+        made, factor = found["updates"].at(curve), (ridge or {}).get(curve, 1.0)
+        cap = algorithm_of(curve, bonus[curve], users, factor).noise.updates
         numbers = f"{made.min():.0f} to {made.max():.0f} of at most {cap}"
         few: Appears = "yes" if made.max() <= cap else "no"
         judged.append(Sentence("at most N_max updates", str(curve), few, numbers))
@@ -154,16 +206,25 @@ def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], u
 _users = option("--users", click.IntRange(LEAST_USERS), "K, the users of one run.", default=USERS)
 
 
-@figure_command("ngo-vietri-wu-2022-regret", _users, runs=10)
-def regret(session: Session, *, users: int) -> Figure:
+_ridge = option("--tune-lambda", bool, "Also choose the factor of lambda, with that of beta.")
+
+
+@figure_command("ngo-vietri-wu-2022-regret", _users, _ridge, runs=10, examples=("", "--tune-lambda"))
+def regret(session: Session, *, users: int, tune_lambda: bool) -> Figure:
     """Run the experiment: cumulative regret and policy updates over users, with and without joint privacy."""
-    points, bonus = tuned(session, RUNS, Point, GRIDS, users)
+    ridge: dict[Curve, float] = dict.fromkeys(GRIDS, 1.0)
+    if tune_lambda:
+        points, bonus, ridge = tuned_with_ridge(session, users)
+    else:
+        points, bonus = tuned(session, RUNS, Point, GRIDS, users)
     found = {name: table(points, name) for name in ("regret", "updates")}
-    judged = sentences(found, bonus, users)
+    judged = sentences(found, bonus, users, ridge)
     rows = [
         {"quantity": quantity, **row}
         for quantity, table in found.items()
-        for row in rows_of(table, "episodes", upward, lambda curve: {"bonus": bonus[curve]})
+        for row in rows_of(
+            table, "episodes", upward, lambda curve: {"bonus": bonus[curve], "ridge": ridge[curve]}
+        )
     ]
     title = "regret and updates of Private LSVI-UCB"
     # The published beta's regret, a straight line above all others, is in the tables only.
@@ -186,7 +247,7 @@ def regret(session: Session, *, users: int) -> Figure:
         f"{session.setting()}; p={FAILURE_PROBABILITY}, C=2, sound noise, values in [0, H-h+1]. The optimal "
         f"value is {best}, of which always taking action 0 loses {left}.",
         caption=session.caption("Cumulative regret and updates"),
-        charts={session.name: (picture, rows)},
+        charts={f"{session.name}{'-lambda' if tune_lambda else ''}": (picture, rows)},
         sentences=judged,
         blocks=[
             Heading("What is chosen here"),
@@ -207,11 +268,11 @@ def regret(session: Session, *, users: int) -> Figure:
                 f"learnt: {judged[-1].appears}."
             ),
             Heading("Privacy of these runs"),
-            *_privacy(bonus, users),
+            *_privacy(bonus, users, ridge),
             Heading("At the end, mean and 95% interval"),
             Grid(
-                ("curve", "times beta", "regret", "updates"),
-                [(str(curve), f"{bonus[curve]:g}", *map(str, end)) for curve, end in ends.items()],
+                ("curve", "times beta", "times lambda", "regret", "updates"),
+                [(str(c), f"{bonus[c]:g}", f"{ridge[c]:g}", *map(str, end)) for c, end in ends.items()],
             ),
         ],
         summary={
@@ -224,7 +285,7 @@ def regret(session: Session, *, users: int) -> Figure:
     )
 
 
-def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
+def _privacy(bonus: Mapping[Curve, float], users: int, ridge: Mapping[Curve, float]) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run: unit a user, replace-one, joint trust. "
         "Updates that never came are made up for by releases of zero, so that every ledger is the same."
@@ -233,7 +294,7 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
     for curve, factor in bonus.items():
         if math.isinf(curve.rho):
             continue
-        algorithm = algorithm_of(curve, factor, users)
+        algorithm = algorithm_of(curve, factor, users, ridge[curve])
         found, proved = accounted(algorithm, online_users(process(), 2, seed=0))
         noise = algorithm.noise
         updates = (str(len(found.releases)), str(noise.updates))

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
-from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI, costliest
 from dpaudit.algorithms.offline.linear_calibration import CalibrationName
 from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
@@ -378,13 +378,17 @@ def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> It
         found, total = accounted(algorithm, episodes)
         short = sum(release.verdict == "NOT_PROVED" for release in found.releases)
         where = f"{short} of {len(found.releases)}"
-        rows.append((f"{rho:g}", str(found.verdict), total, where, premises(algorithm.claim)))
+        needed = math.fsum(costliest(algorithm.noise, h).square for h in range(mdp.horizon))
+        words = (total, where, premises(algorithm.claim), f"{needed:.4g}")
+        rows.append((f"{rho:g}", str(found.verdict), *words))
     yield Paragraph(
         "What accounting proves from the ledger of such a run; where a premise fails, the total is what it "
-        "would be if the premise held. docs/papers/papers.md has the audits."
+        "would be if the premise held. The last column is what all releases cost on the costliest pair of "
+        "trajectories, values as large as they can be: the rho that the curve really has. docs/papers/papers.md "
+        "has the audits."
     )
     short_of = "releases whose own claim is not proved"
-    yield Grid(("rho claimed", "claim", "total rho", short_of, "premise"), rows)
+    yield Grid(("rho claimed", "claim", "total rho", short_of, "premise", "rho on that pair"), rows)
 
 
 def _place(rho: float, places: dict[float, int | None], largest: float) -> str:

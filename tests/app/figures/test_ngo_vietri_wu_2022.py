@@ -16,6 +16,7 @@ from dpaudit.app.figures.ngo_vietri_wu_2022 import (
     Curve,
     Point,
     algorithm_of,
+    factors,
     fixed_updates,
     jin_bonus,
     process,
@@ -109,3 +110,19 @@ def test_of_a_single_run_nothing_is_told_that_could_be_chance() -> None:
     sure = ("at most", "(not the paper's)")
     for sentence in judged(cells):
         assert sentence.appears == ("yes" if sentence.published.startswith(sure) else "not told apart")
+
+
+def test_lambda_is_chosen_with_beta_by_the_mean_and_reaches_the_algorithm() -> None:
+    grid = [replace(p, ridge=r) for r in (1.0, 0.2) for p in grid_points(Point, NOISY, (1e-4, 1e-3), 60)]
+    planted = [
+        replace(p, regret=(1.0 if (p.bonus, p.ridge) == (1e-3, 0.2) else 2.0) + i % 2)
+        for i, p in enumerate(grid)
+    ]
+    assert factors(planted) == {NOISY: (1e-3, 0.2)}
+    whole, fifth = (algorithm_of(NOISY, 1e-4, 1000, ridge) for ridge in (1.0, 0.2))
+    assert fifth.ridge == pytest.approx(whole.ridge / 5)
+    # A smaller lambda bounds the updates less, and the noise pays for more of them.
+    assert fifth.noise.updates > whole.noise.updates
+    points = line_points(Point, NOISY, 1e-4, 60, [0])
+    runs = [RUNS.finished([replace(p, ridge=ridge) for p in points])[-1].regret for ridge in (1.0, 0.05)]
+    assert runs[0] != runs[1]
