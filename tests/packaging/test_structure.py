@@ -173,6 +173,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "pairs that force updates": ("algorithms/online/private_lsvi_ucb.py", 15),
     "work that says how far it has come": ("dpaudit/app, dpaudit/pipeline", 23),
     "figures out of range named by their options": ("dpaudit/models.py, app/options, app/verbs", 22),
+    "options and methods that were meant, trials that raised": ("dpaudit/app, curator/curator.py", 26),
     "what a run raised, for the data's holder": ("dpaudit/pipeline/certify.py, app/verbs, app/gate", 9),
     "columns left out, what is said once": ("dpaudit/app/text, verbs", 29),
     "what stands in another's place": ("dpaudit/models.py, dpaudit/ledger/file.py", 19),

@@ -384,8 +384,8 @@ def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> It
     yield Paragraph(
         "What accounting proves from the ledger of such a run; where a premise fails, the total is what it "
         "would be if the premise held. The last column is what all releases cost on the costliest pair of "
-        "trajectories, values as large as they can be: the rho that the curve really has. docs/papers/papers.md "
-        "has the audits."
+        "trajectories, values as large as they can be: the rho that the curve really has. docs/papers/"
+        "papers.md has the audits."
     )
     short_of = "releases whose own claim is not proved"
     yield Grid(("rho claimed", "claim", "total rho", short_of, "premise", "rho on that pair"), rows)
