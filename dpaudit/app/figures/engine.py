@@ -75,7 +75,7 @@ class Session:
         wanted = list(first)
         try:
             with work:
-                found = compute(first, progress=work)
+                found = compute(first, progress=work) if first else []
                 further = then(found)
                 wanted += further
                 done = compute(further, progress=lambda count: work(begun + count))
