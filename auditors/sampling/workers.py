@@ -112,14 +112,15 @@ class Pool(NamedTuple):
 def processes(workers: int) -> Iterator[Pool]:
     """Processes of this machine; what they have not finished at the end is ended with them.
 
-    Not through joblib: ended early, it stops loky's workers while a thread of its own sends them tasks, and
-    that thread raises KeyError.
+    Not through joblib's `Parallel`: ended early, it stops loky's workers while a thread of its own sends them
+    tasks, and that thread raises KeyError. The pool is joblib's, whom the caller's own code may ask for one.
     """
-    from joblib.externals.loky import get_reusable_executor
+    from joblib.executor import get_memmapping_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     threads = {name: "1" for name in _THREADS if name not in os.environ}
-    executor, begun = get_reusable_executor(workers, timeout=_IDLE, env=threads), list[Any]()
+    executor = get_memmapping_executor(workers, timeout=_IDLE, env=threads, max_nbytes=None)
+    begun = list[Any]()
 
     def submit(task: Callable[[], Any]) -> Any:
         begun[:] = [*(one for one in begun if not one.done()), executor.submit(task)]

@@ -222,7 +222,12 @@ def _is_open(channel: socket.socket) -> bool:
 
 
 def _adopt() -> None:
-    """Become the parent of whatever the target's processes start and leave behind, where the kernel can."""
+    """Become the parent of whatever the target's processes start and leave behind, where the kernel can.
+
+    A pool of joblib's that the holder has is its own: none of its threads is in a fork.
+    """
+    if (pools := sys.modules.get("joblib.externals.loky.reusable_executor")) is not None:
+        vars(pools)["_executor"] = None
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

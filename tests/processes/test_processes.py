@@ -38,6 +38,7 @@ from dpaudit import (
     Shuffled,
     SparseVector,
 )
+from dpaudit.auditors.sampling.workers import processes
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
 from dpaudit.processes.host import Limits
@@ -309,6 +310,9 @@ def test_computing_with_joblib_is_innocent() -> None:
         squares = joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(i) for i in range(3))
         return sums(data, curator), squares
 
+    with processes(2) as pool:  # of the holder's own, which no fork of it has
+        assert pool.submit(lambda: 1).result() == 1
+    assert joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(i) for i in range(3)) == [0, 1, 2]
     with hosting(computes, ZEROS, [PAIR], in_process=False, limits=Limits()) as hosted:
         made = dpaudit.run(hosted.algorithm, hosted.data, claim=CLAIM)
     assert made.output[1] == [0, 1, 2]

@@ -14,6 +14,7 @@ from typing import Any
 from dpaudit.app.text.streams import ReaderGone, note
 from dpaudit.app.text.target_text import (
     SHOW,
+    is_from_outside,
     is_shown,
     is_targets_own,
     place_of,
@@ -43,7 +44,7 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
     except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
         place = place_of(error)
         if isinstance(error, DpauditError) and not is_targets_own(error):
-            error.raised_at = error.raised_at or place
+            error.raised_at = error.raised_at or (place if is_from_outside(error) else "")
             cause = error.__cause__  # of a trial that failed, what the target raised
             if shown and cause and (isinstance(cause, TargetRaised) or is_targets_own(cause)):
                 _show(reference, cause)

@@ -172,14 +172,26 @@ def place_of(error: BaseException) -> str:
         return shown_place(error.place)
     if isinstance(error, SyntaxError) and error.filename is not None:
         return shown_place(f"{error.filename}:{error.lineno}")
-    chosen, found = "", error.__traceback__
+    found = error.__traceback__
+    first = "" if found is None else f"{found.tb_frame.f_code.co_filename}:{found.tb_lineno}"
+    return shown_place([first, *_outside(error)][-1])
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether any code but dpaudit's had a part in it."""
+    return isinstance(error, TargetRaised | SyntaxError) or bool(_outside(error))
+
+
+def _outside(error: BaseException) -> list[str]:
+    """File and line of each frame outside dpaudit, the innermost last."""
+    places, found = [], error.__traceback__
     while found is not None:
         file = found.tb_frame.f_code.co_filename
         name = str(found.tb_frame.f_globals.get("__name__", ""))
-        if not chosen or not (name.partition(".")[0] == "dpaudit" or file.startswith(("<frozen", _CONTEXTS))):
-            chosen = f"{file}:{found.tb_lineno}"
+        if name.partition(".")[0] != "dpaudit" and not file.startswith(("<frozen", _CONTEXTS)):
+            places.append(f"{file}:{found.tb_lineno}")
         found = found.tb_next
-    return shown_place(chosen)
+    return places
 
 
 _CONTEXTS: Final = str(contextlib.__file__)

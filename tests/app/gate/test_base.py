@@ -334,7 +334,7 @@ def test_a_configuration_behind_a_link_is_none_that_the_base_has(
         (inner / linked).symlink_to(other / linked)
     result = dpaudit(*arguments)
     assert result.exit_code == 2
-    assert "is a link" in " ".join(result.stdout.split())
+    assert "is a link" in " ".join(result.stderr.split())
     assert dpaudit(*arguments[:3]).exit_code == 0
 
 

@@ -290,7 +290,8 @@ def test_a_place_that_cannot_be_written(dpaudit: Any, good: Path, tmp_path: Path
     assert dpaudit("report", good, "-o", tmp_path / "no" / "such" / "report.html").exit_code == 2
     assert dpaudit("report", good, "-o", tmp_path).exit_code == 2
     assert dpaudit("report", tmp_path / "nowhere.json").exit_code == 2
-    assert dpaudit("report", tmp_path).exit_code == 2
+    (tmp_path / "empty").mkdir()
+    assert dpaudit("report", tmp_path / "empty").exit_code == 2
 
 
 def test_flipped_bits(dpaudit: Any, good: Path, tmp_path: Path) -> None:
