@@ -8,7 +8,7 @@ where a run or a release needs further processes, how often the machine could ma
 in that time.
 
 --write puts both into docs/benchmarks.md. --check exits with 1 if a ratio has grown by half over the
-one written there, after three more rounds for every ratio that seems to have. --growth writes
+one written there (threefold, over numpy alone), after three more rounds for every ratio that seems to have. --growth writes
 docs/images/growth.svg: how time grows with trajectories, releases and recordings.
 """
 
@@ -47,6 +47,8 @@ ROOT = Path(__file__).parents[1]
 PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "images" / "growth.svg"
 HEADING = "\n## Everyday speed\n"
 ROUNDS, MORE, GROWN = 5, 3, 1.5
+#: What is measured over numpy alone, which is twice as fast on processors with longer vectors.
+OVER_NUMPY, GROWN_OVER_NUMPY = "one release of 1,000 numbers, over their sum and noise in numpy", 3.0
 SHORTEST = 0.25  # seconds of a round
 LINES, REPLAYS, RELEASES, MANY = 10_000, 100, 20, 100_000
 BASE = "import scipy.stats"
@@ -150,7 +152,7 @@ def parts(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], ob
         dpaudit.audit(sums, Pair(data, other), claim=CLAIM, trials=REPLAYS, in_process=True)
 
     return {
-        "one release of 1,000 numbers, over their sum and noise in numpy": (run, numpy_alone, 1.0),
+        OVER_NUMPY: (run, numpy_alone, 1.0),
         "one replayed run, over the run itself": (replayed, run, 2.0 * REPLAYS),
         "verify of one line, over json.loads": (
             lambda: dpaudit.verify(path),
@@ -281,6 +283,11 @@ def written() -> dict[str, float]:
     return {name: float(ratio) for name, ratio in rows}
 
 
+def most(name: str, ratio: float) -> float:
+    """What may be measured where a ratio was committed."""
+    return (GROWN_OVER_NUMPY if name == OVER_NUMPY else GROWN) * ratio
+
+
 def section(
     ratios: Mapping[str, float],
     bars: Mapping[str, float],
@@ -293,7 +300,7 @@ def section(
         "",
         "Seconds of CPU as ratios: commands over `import scipy.stats` in a fresh interpreter, parts over",
         "what they name. Made by `python benchmarks/everyday.py --write --growth`; `.ci/run` fails where a",
-        "ratio has grown by half.",
+        "ratio has grown by half, or, over numpy alone, which longer vectors make faster, threefold.",
         "",
         "| what | ratio |",
         "|---|---|",
@@ -364,7 +371,7 @@ def main() -> int:
     ratios = measured(ROUNDS)
     before = written() if asked.check else {}
     for _ in range(MORE):
-        slow = frozenset(name for name, ratio in before.items() if ratios.get(name, 0.0) > GROWN * ratio)
+        slow = frozenset(name for name, ratio in before.items() if ratios.get(name, 0.0) > most(name, ratio))
         if slow:
             again = measured(MORE, slow)
             ratios |= {name: min(ratios[name], again[name]) for name in slow}
@@ -389,9 +396,9 @@ def main() -> int:
         drawn = "".join(old.partition("\n![")[1:])  # the picture of growth, where it was not measured
         new = section(ratios, bars, bare, slopes)
         PAGE.write_text(page.rstrip("\n") + f"\n\n{new}" + ("" if slopes else drawn))
-    grown = [name for name, ratio in before.items() if ratios.get(name, math.inf) > GROWN * ratio]
+    grown = [name for name, ratio in before.items() if ratios.get(name, math.inf) > most(name, ratio)]
     for name in grown:
-        print(f"slower than half over the committed ratio: {name}")  # noqa: T201
+        print(f"more than {most(name, before[name]):.3g}: {name}")  # noqa: T201
     return 1 if grown else 0
 
 
