@@ -7,9 +7,9 @@ second. Beside the ratios stand the bars: what is promised of a release and of a
 where a run or a release needs further processes, how often the machine could make a bare fork or round trip
 in that time.
 
---write puts both into docs/benchmarks.md. --check exits with 1 if a ratio has grown by half over the
-one written there (threefold, over numpy alone), after three more rounds for every ratio that seems to have. --growth writes
-docs/images/growth.svg: how time grows with trajectories, releases and recordings.
+--write puts both into docs/benchmarks.md. --check exits with 1 if a ratio has grown by half over the one
+written there (threefold, over numpy alone), after three more rounds for every ratio that seems to have.
+--growth writes docs/images/growth.svg: how time grows with trajectories, releases and recordings.
 """
 
 from __future__ import annotations
