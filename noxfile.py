@@ -135,5 +135,5 @@ def bench(session: nox.Session) -> None:
 def compare(session: nox.Session) -> None:
     """Every accountant side by side: writes docs/benchmarks.md, in about three quarters of an hour."""
     session.install("-e", ".[peers]", "opacus>=1.5")
-    session.run("python", "benchmarks/compare.py", *session.posargs)
-    session.run("python", "benchmarks/bench_samples.py", "--write")
+    session.run("python", "benchmarks/peers/compare.py", *session.posargs)
+    session.run("python", "benchmarks/peers/bench_samples.py", "--write")

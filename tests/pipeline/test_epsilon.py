@@ -50,7 +50,7 @@ def test_gaussian_noise_is_on_its_closed_form(count: int, delta: float) -> None:
 
 @pytest.mark.parametrize(("count", "epsilon"), [(1000, 2.12451517112), (10_000, 6.90738449505)])
 def test_sampled_noise_has_the_epsilon_that_quadrature_finds(count: int, epsilon: float) -> None:
-    """benchmarks/truth.py, which shares no code with the package."""
+    """benchmarks/peers/truth.py, which shares no code with the package."""
     assert figure(STEP, 1e-6, count=count) == pytest.approx(epsilon, rel=1e-11)
 
 

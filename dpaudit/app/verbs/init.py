@@ -22,8 +22,8 @@ from dpaudit.ledger.files import replace_file, require_folder
 WORKFLOW: Final = Path(".github", "workflows", "dpaudit.yml")
 
 _FILES: Final = resources.files(__package__)
-CONFIGURATION: Final = _FILES.joinpath("init_pyproject.toml").read_text(encoding="utf-8")
-ACTIONS: Final = _FILES.joinpath("init_workflow.yml").read_text(encoding="utf-8")
+CONFIGURATION: Final = _FILES.joinpath("templates", "configuration.toml").read_text(encoding="utf-8")
+ACTIONS: Final = _FILES.joinpath("templates", "workflow.yml").read_text(encoding="utf-8")
 
 
 @click.command(epilog="Example: dpaudit init --max-epsilon 2 && dpaudit gate")

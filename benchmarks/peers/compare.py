@@ -1,7 +1,7 @@
 """Every accountant on every workload, side by side in one run; writes docs/benchmarks.md.
 
-    python benchmarks/compare.py                  # all, about three quarters of an hour
-    python benchmarks/compare.py --only W2 W6-one --output -
+    python benchmarks/peers/compare.py                  # all, about three quarters of an hour
+    python benchmarks/peers/compare.py --only W2 W6-one --output -
 
 Each answer is computed in a process of its own, which is ended at the time limit. Contenders take turns; the
 seconds shown are the least of all repetitions. Exits 1 if a bar is missed.
@@ -40,8 +40,8 @@ PATIENCE = 8.0
 INTRODUCTION = """\
 From parameters in memory to an upper bound on epsilon at delta = 1e-6 (W6: to the least noise), each
 accountant in a process of its own, the least of several repetitions after one that loads it. Made by
-`nox -s compare`, that is `python benchmarks/compare.py` where the extra `peers` is installed (and
-`opacus`, which needs torch). `excess` is relative to the truth, which `benchmarks/truth.py` computes
+`nox -s compare`, that is `python benchmarks/peers/compare.py` where the extra `peers` is installed (and
+`opacus`, which needs torch). `excess` is relative to the truth, which `benchmarks/peers/truth.py` computes
 without the package: Gaussian noise alone at 40 digits, all else by quadrature good to 1e-12, where a smaller
 excess of either sign is `within 1e-12`. A minus sign is an answer below the truth. `times` is how many times
 longer than dpaudit takes from arrays.
@@ -109,7 +109,9 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=float, default=120.0, help="seconds after which an answer is given up"
     )
-    parser.add_argument("--output", default=str(HERE.parent / "docs" / "benchmarks.md"), help="file, or -")
+    parser.add_argument(
+        "--output", default=str(HERE.parents[1] / "docs" / "benchmarks.md"), help="file, or -"
+    )
     given = parser.parse_args()
     rows = []
     for key in given.only or [*WORKLOADS, *CALIBRATIONS]:

@@ -1,6 +1,6 @@
 """Samples of fixed and of bounded size, replaced units, correlated noise: dpaudit beside dp-accounting.
 
-    python benchmarks/bench_samples.py [--write]        # a minute
+    python benchmarks/peers/bench_samples.py [--write]        # a minute
 
 From parameters in memory to epsilon at delta = 1e-6, the least CPU time of three repetitions after one that
 imports everything; contenders take turns. dp-accounting knows samples of a fixed size by Renyi divergences of
@@ -135,11 +135,11 @@ WORKLOADS = {
     "1000 steps, dense Toeplitz, sigma 20, 10 times": toeplitz(1000, 10, 20.0),
 }
 HEADING = "## Samples, replaced units and correlated noise"
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 ABOUT = """\
 Epsilon at delta = 1e-6 and seconds of CPU, dpaudit and dp-accounting taking turns; made by
-`python benchmarks/bench_samples.py --write`, which fails where dp-accounting's figure is the smaller one.
-dp-accounting has Renyi divergences of integer orders for samples of a fixed size, and is given the
+`python benchmarks/peers/bench_samples.py --write`, which fails where dp-accounting's figure is the smaller
+one. dp-accounting has Renyi divergences of integer orders for samples of a fixed size, and is given the
 sensitivity of a strategy matrix, which it does not compute.
 
 | workload | dpaudit | seconds | dp-accounting | seconds |

@@ -18,7 +18,7 @@ import pytest
 from dpaudit.algorithms.catalogue import CATALOGUE
 from tests.sweeps import sweep
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
 MODULE = """
 import os
