@@ -161,7 +161,7 @@ def _run(which: Any) -> Any:
     return lambda data, random: which(len(data) == 10, random)
 
 
-@sweep("name", list(FAULTS), everyday=(0, 1, 2, 5, 12))
+@sweep("name", list(FAULTS), everyday=(0, 1, 2, 5))
 @sweep("method", ["threshold", "sequential"], everyday=(0, 1))
 def test_what_only_one_side_does_refutes(name: str, method: Any) -> None:
     found = audited(_run(FAULTS[name]), method)
@@ -177,9 +177,10 @@ def test_what_both_sides_do_refutes_nothing(name: str, method: Any) -> None:
 
 
 def test_the_scale_of_noise_is_not_seen_by_a_linear_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The planted fault: without the further features the same audit finds nothing.
     from dpaudit.auditors.statistics import classifier
 
+    assert audited(_run(FAULTS["the scale of noise"]), "threshold").verdict is Experiment.REFUTED
+    # The planted fault: without the further features the same audit finds nothing.
     monkeypatch.setattr(classifier, "_further_is_better", lambda *_: False)
     found = audited(_run(FAULTS["the scale of noise"]), "threshold")
     assert found.verdict is Experiment.NOT_REFUTED

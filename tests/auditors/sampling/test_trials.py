@@ -91,22 +91,25 @@ def test_batches_are_the_same_on_several_processes() -> None:
     assert same(one, run_trials(NoisySum(), PAIR, 1000, seed=2, chunk=300, workers=2))
 
 
-def test_the_batch_form_has_the_single_forms_distribution() -> None:
-    single = run_trials(NoisySum(), PAIR, 4000, seed=1, batch=False)
-    batch = run_trials(NoisySum(), PAIR, 4000, seed=2, batch=True)
+def test_the_batch_form_has_the_single_forms_distribution(nightly: bool) -> None:
+    trials = 4000 if nightly else 1000
+    single = run_trials(NoisySum(), PAIR, trials, seed=1, batch=False)
+    batch = run_trials(NoisySum(), PAIR, trials, seed=2, batch=True)
     for one, other in ((single.data, batch.data), (single.neighbour, batch.neighbour)):
         for column in range(2):
             # A fixed seed; over seeds a correct batch form fails once in a million.
             assert stats.ks_2samp(one[:, column], other[:, column]).pvalue > 1e-6
 
 
-def test_the_comparison_of_forms_can_fail() -> None:
+def test_the_comparison_of_forms_can_fail(nightly: bool) -> None:
+    trials, off = (4000, 1.3) if nightly else (1000, 2.0)
+
     class Wrong(NoisySum):
         def batch(self, data: Any, curator: Curator, trials: int) -> Any:
-            return super().batch(data, curator, trials) * 1.3
+            return super().batch(data, curator, trials) * off
 
-    single = run_trials(Wrong(), PAIR, 4000, seed=1, batch=False)
-    batch = run_trials(Wrong(), PAIR, 4000, seed=2, batch=True)
+    single = run_trials(Wrong(), PAIR, trials, seed=1, batch=False)
+    batch = run_trials(Wrong(), PAIR, trials, seed=2, batch=True)
     assert stats.ks_2samp(single.neighbour[:, 0], batch.neighbour[:, 0]).pvalue < 1e-6
 
 

@@ -36,10 +36,10 @@ def test_yardstick() -> None:
     assert max(bounds) < 4.377
 
 
-def test_yardstick_on_two() -> None:
-    bounds = [sequential(_gaussian(1.0, 10_000, seed), delta=1e-5).epsilon_lower for seed in range(2)]
-    assert np.median(bounds) >= 2.2
-    assert max(bounds) < 4.377
+def test_yardstick_on_one() -> None:
+    bound = sequential(_gaussian(1.0, 10_000, 0), delta=1e-5).epsilon_lower
+    assert bound is not None
+    assert 2.2 <= bound < 4.377
 
 
 CLAIMS = [
