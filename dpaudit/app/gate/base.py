@@ -75,8 +75,14 @@ def held_to_base(
 
 
 def require_no_link(configuration: Path) -> None:
-    """Raise `UsageError` for a configuration behind a link: the merge base has none under that other name."""
-    if Path(os.path.abspath(configuration)) != configuration.resolve():  # noqa: PTH100  (which follows links)
+    """Raise `UsageError` for a configuration behind a link: the merge base has none under that other name.
+
+    A link above the outermost repository, such as /tmp on macOS, is no part of any change.
+    """
+    absolute = Path(os.path.abspath(configuration))  # noqa: PTH100  (which follows links)
+    repositories = (folder for folder in reversed(absolute.parents) if (folder / ".git").exists())
+    root = next(repositories, Path(absolute.anchor))
+    if root.resolve() / absolute.relative_to(root) != absolute.resolve():
         what, why = f"{configuration} is a link, or lies behind one", "the rules are those of one file"
         raise UsageError(what, where="--base", why=why, remedy="put the file itself there, or name it")
 

@@ -338,6 +338,20 @@ def test_a_configuration_behind_a_link_is_none_that_the_base_has(
     assert dpaudit(*arguments[:3]).exit_code == 0
 
 
+def test_a_link_above_the_repository_is_no_part_of_a_change(
+    git: Any, configuration: Any, tmp_path: Path, dpaudit: Any, mine: Any, alone: None
+) -> None:
+    """As /tmp is on macOS."""
+    git("init", "--quiet", "--initial-branch", "main")
+    (tmp_path / "pyproject.toml").write_text(configuration())
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "base")
+    above = tmp_path.parent / f"{tmp_path.name}-by-another-name"
+    above.symlink_to(tmp_path)
+    result = dpaudit("gate", "--config", above / "pyproject.toml", "--base", "main")
+    assert result.exit_code == 0, result.output
+
+
 def test_a_base_that_cannot_be_followed_is_an_error(against: Any, configuration: Any) -> None:
     status, rules, report = against("[tool.dpaudit]\nnonsense = 1\n", configuration())
     assert (status, rules) == (2, ["input"])
