@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import dpaudit
 from dpaudit import Audit, Curator, Experiment, Pair, Proof
@@ -222,25 +221,15 @@ def pair():
 
 @pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=pytest.mark.nightly)], indirect=True)
 @pytest.mark.usefixtures("start")
-def test_the_commands_say_the_same(tmp_path: Path) -> None:
+def test_the_commands_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpaudit.app.main import main
+
     (tmp_path / "dpaudit_spawned.py").write_text(MINE)
     (tmp_path / "pairs.py").write_text(PAIRS)
     (tmp_path / "pyproject.toml").write_text(GATE)
-
-    def said(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "dpaudit.app.main", *arguments],
-            cwd=tmp_path,
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        return done.returncode, done.stdout
-
-    status, text = said("gate", "--output-format", "json")
-    assert status == 1, text
-    found = {check["name"]: json.dumps(check["findings"]) for check in json.loads(text)["checks"]}
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["gate", "--output-format", "json"], prog_name="dpaudit")
+    assert done.exit_code == 1, done.output
+    found = {check["name"]: json.dumps(check["findings"]) for check in json.loads(done.stdout)["checks"]}
     assert found["good"] == "[]"
     assert "leak" in found["bad"]

@@ -1,7 +1,12 @@
-"""The twin asks, the worker answers: what is published is a function of the noisy answers alone."""
+"""The twin asks, the worker answers: what is published is a function of the noisy answers alone.
+
+Most of these certificates are about the certified run. Every day those have the audit of `sums` beside it,
+which is made once; every night each target is audited itself.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -66,8 +71,23 @@ def quickly(target: Any, pairs: Any, **options: Any) -> Any:
     return dpaudit.replay(target, pairs, claim=options["claim"], replays=1, extreme_outputs=False)
 
 
+@functools.cache
+def audit_of_sums() -> Any:
+    return quickly(sums, [PAIR], claim=CLAIM)
+
+
+#: How `run` audits where a test does not look at the audit.
+usually = quickly
+
+
+@pytest.fixture(autouse=True)
+def _one_audit_by_day(nightly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not nightly:
+        monkeypatch.setitem(globals(), "usually", lambda *_, **__: audit_of_sums())
+
+
 def run(target: Target, data: Any = DATA, seed: int | None = 5, **options: Any) -> Certified:
-    stated = {"claim": CLAIM, "pairs": PAIR, "auditor": quickly, **options}
+    stated = {"claim": CLAIM, "pairs": PAIR, "auditor": usually, **options}
     return certified(target, data, seed=seed, curves=False, **stated)
 
 
@@ -275,7 +295,7 @@ def test_under_joint_trust_there_is_no_twin() -> None:
 
     claim = Claim(ZCDP(rho=0.5), unit="user", neighbouring="replace-one", trust_model="joint")
     pair = Pair(np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0]), "user 0", unit=0)
-    made = run(billboard, np.array([0.5, 0.25, 1.0]), claim=claim, pairs=pair)
+    made = run(billboard, np.array([0.5, 0.25, 1.0]), claim=claim, pairs=pair, auditor=quickly)
     assert made.certificate.process.kind == "worker"
     assert [view[1] for view in made.run.output.views] == [0.5, 0.25, 1.0]
     assert made.certificate.experiment == "NOT_REFUTED"
@@ -374,7 +394,7 @@ def test_under_local_trust_user_by_user() -> None:
     claim = Claim(ZCDP(rho=0.125), unit="user", neighbouring="replace-one", trust_model="local")
     pair = Pair(Users((0.0, 0.0, 0.0)), Users((1.0, 0.0, 0.0)), "user 0", unit=0)
     data = Users((0.5, 1.0, 0.0))
-    there = run(local, data, claim=claim, pairs=pair)
+    there = run(local, data, claim=claim, pairs=pair, auditor=quickly)
     here = run(local, data, claim=claim, pairs=pair, in_process=True)
     assert there.parted == ()
     assert there.run.output == here.run.output

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from dpaudit.auditors.replay import forced_outputs, replay
 
 pytestmark = pytest.mark.usefixtures("own_processes", "few_runs")
 
@@ -54,13 +51,6 @@ pair = "mine.py:pair"
 [tool.dpaudit.audit]
 trials = 1
 """
-
-
-@pytest.fixture
-def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audits make few runs: what is tested here is how one of them ends, and every one is a process."""
-    monkeypatch.setattr(replay, "FIRST", 1)
-    monkeypatch.setattr(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
 
 
 @pytest.fixture
@@ -126,7 +116,7 @@ def test_a_run_that_parts_from_its_twin_is_told_on_stderr_alone(dpaudit: Any, mi
     assert alone.exit_code == 0
 
 
-def test_the_commands_process_never_imports_the_target(mine: Path) -> None:
+def test_the_commands_process_never_imports_the_target(mine: Path, python: list[str]) -> None:
     program = (
         "import sys\n"
         "from dpaudit.app.main import main\n"
@@ -135,12 +125,18 @@ def test_the_commands_process_never_imports_the_target(mine: Path) -> None:
         "finally:\n"
         "    print([name for name in sys.modules if name.startswith('dpaudit_target')], file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run([*python, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_an_audit_in_pytest_runs_elsewhere(mine: Path) -> None:
+def test_an_audit_in_pytest_runs_elsewhere(mine: Path, python: list[str]) -> None:
+    # There too the samplers are tested with few draws.
+    (mine / "conftest.py").write_text(
+        "from dpaudit.auditors.replay import sampler_check\n"
+        "for name in ('DRAWS', 'SLOW_DRAWS', 'CHOICES'):\n"
+        "    setattr(sampler_check, name, getattr(sampler_check, name) // 10)\n"
+    )
     (mine / "test_mine.py").write_text(
         "import sys\n"
         "sys.path.insert(0, '.')\n"
@@ -151,8 +147,6 @@ def test_an_audit_in_pytest_runs_elsewhere(mine: Path) -> None:
         "    dp_audit(target, mine.pair(), trials=1)\n"
     )
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-n", "0", "test_mine.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*python, "-m", "pytest", *arguments], capture_output=True, text=True, check=False)
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "exit status 0 before it returned" in done.stdout

@@ -64,15 +64,15 @@ def test_a_card_has_the_noise_and_every_epsilon() -> None:
 
 
 def test_a_card_promises_nothing_that_does_not_hold() -> None:
-    assert "No audit bounded epsilon from below." in card()
+    whole = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+    assert "No audit bounded epsilon from below." in card(step=whole)
     refuted = FOUND.model_copy(update={"findings": (Finding(kind="leak", detail="it differs"),)})
-    text = card(4, refuted)
+    text = card(4, refuted, step=whole)
     assert "No figure here is to be relied on" in text
     assert "The audit refuted the claim or the ledger" in text
     assert "Not to be published: " in text
-    assert "Not to be published: its claim is not proved." in card(
-        claim=Claim(ApproxDP(epsilon=0.1, delta=1e-5), unit="record", neighbouring=CLAIM.neighbouring)
-    )
+    less = Claim(ApproxDP(epsilon=0.1, delta=1e-5), unit="record", neighbouring=CLAIM.neighbouring)
+    assert "Not to be published: its claim is not proved." in card(claim=less, step=whole)
 
 
 def test_a_budget_is_what_a_run_of_any_length_costs() -> None:

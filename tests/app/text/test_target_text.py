@@ -10,13 +10,11 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
 WORDS = "patient 4711"
 
 TARGET = f"""
@@ -92,12 +90,18 @@ def one(verb: str, how: str) -> tuple[str, ...]:
     return GATE if verb == "gate" else (verb, f"target.py:{how}_", *RUN, *more[verb])
 
 
-def everything(folder: Path, *arguments: str) -> tuple[int, str]:
+@pytest.fixture
+def command(python: list[str]) -> list[str]:
+    """The words that start dpaudit."""
+    return [*python, "-m", "dpaudit.app.main"]
+
+
+def everything(folder: Path, *words: str) -> tuple[int, str]:
     """The exit code, and all that a command printed or wrote."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "DPAUDIT_TRACEBACK": "1"}
+    environment = os.environ | {"DPAUDIT_TRACEBACK": "1"}
     environment.pop("DPAUDIT_SHOW_TARGET_ERRORS", None)
     done = subprocess.run(
-        [sys.executable, "-m", "dpaudit.app.main", *arguments],
+        words,
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -114,9 +118,9 @@ def without_source(text: str) -> str:
     return text.replace(f'"{WORDS}', "")
 
 
-def test_no_channel_shows_the_words_in_the_gate(tmp_path: Path) -> None:
+def test_no_channel_shows_the_words_in_the_gate(tmp_path: Path, command: list[str]) -> None:
     write(tmp_path, *TOGETHER)
-    status, text = everything(tmp_path, *GATE)
+    status, text = everything(tmp_path, *command, *GATE)
     assert status == 2
     assert WORDS not in without_source(text)
     for how in TOGETHER:
@@ -129,19 +133,21 @@ def test_no_channel_shows_the_words_in_the_gate(tmp_path: Path) -> None:
     assert outcomes == ["passed" if how in QUIET else "error" for how in TOGETHER]
 
 
-def test_who_asks_is_shown_them_on_stderr_and_in_no_report(tmp_path: Path) -> None:
+def test_who_asks_is_shown_them_on_stderr_and_in_no_report(tmp_path: Path, command: list[str]) -> None:
     write(tmp_path, *TOGETHER)
-    _, text = everything(tmp_path, *GATE, "--show-target-errors")
+    _, text = everything(tmp_path, *command, *GATE, "--show-target-errors")
     # Two are of dpaudit's kind, and two are caused by another: each is shown once at least.
     assert without_source(text).count(WORDS) >= len(TOGETHER)
     for kind in REPORTS:
         assert WORDS not in (tmp_path / f"report.{kind}").read_text()
 
 
-def test_who_asks_is_shown_what_every_trial_of_a_sampling_audit_raises(tmp_path: Path) -> None:
+def test_who_asks_is_shown_what_every_trial_of_a_sampling_audit_raises(
+    tmp_path: Path, command: list[str]
+) -> None:
     write(tmp_path, "raise")
-    command = (*one("audit", "raise")[:-2], "--method", "threshold", "--trials", "10")
-    shown = [everything(tmp_path, *command, *more) for more in ((), ("--show-target-errors",))]
+    words = (*one("audit", "raise")[:-2], "--method", "threshold", "--trials", "10")
+    shown = [everything(tmp_path, *command, *words, *more) for more in ((), ("--show-target-errors",))]
     assert [status for status, _ in shown] == [2, 2]
     assert [WORDS in without_source(text) for _, text in shown] == [False, True]
     assert "DPA601" in shown[1][1]
@@ -150,21 +156,23 @@ def test_who_asks_is_shown_what_every_trial_of_a_sampling_audit_raises(tmp_path:
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", [*QUIET, *FAILING])
 @pytest.mark.parametrize("verb", ["certify", "audit", "gate"])
-def test_no_channel_shows_the_words_in_any_verb(tmp_path: Path, verb: str, how: str) -> None:
+def test_no_channel_shows_the_words_in_any_verb(
+    tmp_path: Path, command: list[str], verb: str, how: str
+) -> None:
     write(tmp_path, how)
-    status, text = everything(tmp_path, *one(verb, how))
+    status, text = everything(tmp_path, *command, *one(verb, how))
     assert WORDS not in without_source(text)
     assert status == (0 if how in QUIET else 130 if how == "interrupt" else 2)
     assert how in QUIET or how == "interrupt" or "target.py:" in text
-    _, text = everything(tmp_path, *one(verb, how), "--show-target-errors")
+    _, text = everything(tmp_path, *command, *one(verb, how), "--show-target-errors")
     assert how == "interrupt" or WORDS in without_source(text)
 
 
-def at_a_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> str:
+def at_a_terminal(folder: Path, environment: dict[str, str], *words: str) -> str:
     """What a command prints on stderr where that is a terminal."""
     terminal, other = pty.openpty()
     done = subprocess.Popen(
-        [sys.executable, "-m", "dpaudit.app.main", *arguments],
+        words,
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -185,18 +193,19 @@ def at_a_terminal(folder: Path, environment: dict[str, str], *arguments: str) ->
     return shown.decode()
 
 
-def test_a_terminal_shows_it_unless_it_is_that_of_continuous_integration(tmp_path: Path) -> None:
+def test_a_terminal_shows_it_unless_it_is_that_of_continuous_integration(
+    tmp_path: Path, command: list[str]
+) -> None:
     write(tmp_path, "raise")
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
-    environment["PYTHONPATH"] = str(ROOT)
-    shown = at_a_terminal(tmp_path, environment, *GATE)
+    shown = at_a_terminal(tmp_path, environment, *command, *GATE)
     lines = (tmp_path / "target.py").read_text().split("\n")
     line = next(number for number, text in enumerate(lines, start=1) if "raise KeyError" in text)
     assert f"target.py:raise_ (target.py:{line}): KeyError: '{WORDS}'" in shown
     (finding,) = json.loads((tmp_path / "report.json").read_text())["checks"][0]["findings"]
     assert (finding["file"], finding["line"]) == ("target.py", line)
     assert WORDS not in finding["message"]
-    assert WORDS not in at_a_terminal(tmp_path, environment | {"CI": "true"}, *GATE)
+    assert WORDS not in at_a_terminal(tmp_path, environment | {"CI": "true"}, *command, *GATE)
 
 
 def test_dpaudits_own_words_are_kept_at_the_targets_line(tmp_path: Path, dpaudit: Any) -> None:
@@ -229,7 +238,7 @@ GIVING = ("named", "counted", "misspelt")
 
 
 @pytest.mark.parametrize("verb", ["gate", pytest.param("audit", marks=pytest.mark.nightly)])
-def test_no_value_that_a_targets_code_gave_is_shown(tmp_path: Path, verb: str) -> None:
+def test_no_value_that_a_targets_code_gave_is_shown(tmp_path: Path, command: list[str], verb: str) -> None:
     write(tmp_path)
     (tmp_path / "target.py").write_text(TARGET + GIVEN.format(words=WORDS))
     tables = [
@@ -238,16 +247,15 @@ def test_no_value_that_a_targets_code_gave_is_shown(tmp_path: Path, verb: str) -
         for name in GIVING
     ]
     (tmp_path / "pyproject.toml").write_text("\n".join(tables))
-    commands = [GATE] if verb == "gate" else [("audit", f"target.py:{name}", *RUN) for name in GIVING]
-    for command in commands:
-        status, text = everything(tmp_path, *command)
+    tried = [GATE] if verb == "gate" else [("audit", f"target.py:{name}", *RUN) for name in GIVING]
+    for words in tried:
+        status, text = everything(tmp_path, *command, *words)
         assert status == 2
         assert "may be private" in text
         assert WORDS not in without_source(text)
         shown = subprocess.run(
-            [sys.executable, "-m", "dpaudit.app.main", *command, "--show-target-errors"],
+            [*command, *words, "--show-target-errors"],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             check=False,

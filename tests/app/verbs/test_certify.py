@@ -80,11 +80,11 @@ def test_a_release_over_its_own_claim_explains_the_exit_code(
     assert (both.exit_code, words in " ".join(both.stdout.split())) == (1, False)
 
 
+@pytest.mark.usefixtures("few_runs", "own_processes")
 def test_the_holder_of_rows_without_a_unit_is_told_the_column_and_what_to_do(
-    dpaudit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dpaudit: Any, tmp_path: Path
 ) -> None:
     """Its twin has no rows: on stdout and in files, that the two part is all that may be known."""
-    monkeypatch.delenv("DPAUDIT_IN_PROCESS")
     (tmp_path / "report.py").write_text(
         "from dpaudit import ZCDP, Claim\n"
         "def weekly(visits, curator):\n"

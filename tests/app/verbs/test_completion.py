@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,12 @@ def test_other_shells_are_refused(dpaudit: Any) -> None:
         ("calibrate plan", ["plan"]),
     ],
 )
-def test_what_is_typed_is_completed(typed: str, expected: list[str]) -> None:
+def test_what_is_typed_is_completed(python: list[str], typed: str, expected: list[str]) -> None:
     words = f"dpaudit {typed}"
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     environment = os.environ | asked | {"_DPAUDIT_COMPLETE": "bash_complete"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        [*python, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
     )
     assert [line.partition(",")[2] for line in done.stdout.splitlines()] == expected
 

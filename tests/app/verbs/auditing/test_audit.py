@@ -90,7 +90,7 @@ def test_replay_cannot_speak_where_nothing_is_released(dpaudit: Any, answer: Any
     status, found = answer(*command, "--strict")
     assert (status, found["verdict"], found["epsilon_lower"]) == (4, "INCONCLUSIVE", None)
     assert "nothing was released through the curator" in found["inconclusive"][0]
-    assert answer(*command, "--method", "sequential")[1]["verdict"] == "NOT_REFUTED"
+    assert answer(*command, "--method", "sequential", "--trials", 300)[1]["verdict"] == "NOT_REFUTED"
     # What the empty transcript does not hide is found all the same.
     leaky = answer("audit", f"{path}:leaky", "--pair", f"{path}:pair", "--epsilon", 1)
     assert (leaky[0], leaky[1]["refuted_by"]) == (1, ["findings"])
