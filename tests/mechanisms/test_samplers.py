@@ -96,7 +96,7 @@ def test_discrete_gaussian(sigma: float, draws: Randomness) -> None:
         assert lattice_p(noise, lambda k, s=sigma * off: math.exp(-k * k / (2 * s**2))) < ALARM
 
 
-@pytest.mark.parametrize("scale", [0.5, 2.3, 7.0])
+@sweep("scale", [0.5, 2.3, 7.0], everyday=(0, 2))
 def test_discrete_laplace(scale: float, draws: Randomness) -> None:
     noise = DiscreteLaplace(scale=scale, sensitivity=L1(1)).sample(np.full(N, 5.0), draws) - 5.0
     assert lattice_p(noise, lambda k: math.exp(-abs(k) / scale)) > ALARM

@@ -144,7 +144,7 @@ def test_the_worked_example() -> None:
         assert moment(rewards_alone, chain_data())[1] == pytest.approx(sigma, rel=1e-6)
 
 
-@pytest.mark.parametrize("calibration", ["lemma", "exact"])
+@sweep("calibration", ["lemma", "exact"], everyday=(1,))
 def test_no_neighbour_moves_them_by_more_than_the_noise_is_calibrated_to(calibration: Any) -> None:
     rng = np.random.default_rng(2)
     for algorithm in algorithms(calibration=calibration):
@@ -180,9 +180,10 @@ def test_the_worst_pairs_reach_either_condition() -> None:
 # ---- Calibration.
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "dimension", "times"),
+@sweep(
+    "epsilon, delta, dimension, times",
     [(0.1, 0.1, 40, 42.98), (1.0, 0.1, 2, 11.06), (1.0, 1e-6, 40, 6.1), (5.0, 1e-9, 3, 4.43)],
+    everyday=(1, 2, 3),
 )
 def test_the_exact_calibration_is_the_accountants_own(
     epsilon: float, delta: float, dimension: int, times: float
