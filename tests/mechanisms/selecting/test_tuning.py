@@ -73,7 +73,7 @@ def masses(law: Any, most: int) -> list[mpf]:
     return found
 
 
-@pytest.mark.parametrize("law", LAWS)
+@sweep("law", LAWS, everyday=(1, 2, 4, 5))
 def test_the_mean_is_that_of_the_law(law: Any) -> None:
     shares = masses(law, 400)
     assert float(mp.fsum(shares)) == pytest.approx(1.0, rel=1e-8)
@@ -84,7 +84,7 @@ def test_the_mean_is_that_of_the_law(law: Any) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("law", LAWS)
+@sweep("law", LAWS, everyday=(0, 3, 4, 5))
 def test_numbers_of_trials_are_drawn_as_stated(law: Any, exact: bool) -> None:
     generator = np.random.default_rng(17)
     draws = ExactRandomness(SeededBits(generator)) if exact else SeededRandomness(generator)
