@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
-
 from dpaudit import (
     GDP,
     L1,
@@ -63,7 +61,7 @@ from tests.sweeps import sweep
 RATES = (1e-300, 1e-290, 1e-41, 1e-3, 1.0 - 1e-16)
 
 
-@pytest.mark.parametrize("term", [SampledGaussianTerm, SampledLaplaceTerm])
+@sweep("term", [SampledGaussianTerm, SampledLaplaceTerm], everyday=(1,))
 @sweep("parameter, rate", [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)], everyday=(1,))
 @sweep("count", [2, 10**12], everyday=(1,))
 def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
@@ -154,7 +152,7 @@ CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0,
 CLAIMS.append(RDP(alpha=2.0, epsilon=1.0))
 
 
-@sweep("mechanism", MECHANISMS, everyday=[*range(0, 100, 2), *range(100, len(MECHANISMS), 6)])
+@sweep("mechanism", MECHANISMS, everyday=[*range(0, 100, 4), *range(100, len(MECHANISMS), 9)])
 def test_only_the_projects_own_errors_come_out(mechanism: Any) -> None:
     relations = ("add-or-remove-one", "replace-one") if mechanism.kind == "poisson-sampled" else ("zero-out",)
     for guarantee, relation, count in itertools.product(CLAIMS, relations, (1, 10**12)):

@@ -19,6 +19,7 @@ from dpaudit.noise.continuous import LAPLACE, Scale
 from dpaudit.noise.reals import Uniform
 from tests.noise.reference import Scripted
 from tests.noise.test_continuous import WORDS, enumerated
+from tests.sweeps import sweep
 
 ALARM = 1e-6
 
@@ -108,7 +109,7 @@ def test_words_beyond_a_table_are_decided_too() -> None:
     assert found[1] > first + len(table) - 2
 
 
-@pytest.mark.parametrize("scale", [0.2, 1.0, 2.5])
+@sweep("scale", [0.2, 1.0, 2.5], everyday=(0, 1))
 def test_discrete_laplace_enumerated(scale: float) -> None:
     """The law of its rounding, over all beginnings of a number, is that of two-sided geometric noise."""
     offset = []

@@ -22,7 +22,7 @@ from tests.sweeps import sweep
 ROOT = Path(__file__).parents[2]
 METHODS = ("replay", "threshold", "sequential")
 SURE = 1 - 1e-6
-TRIALS = {"replay": 3, "threshold": 500, "sequential": 500}
+TRIALS = {"replay": 3, "threshold": 200, "sequential": 200}
 CLAIM = ["--epsilon", "1", "--unit", "user", "--neighbouring", "replace-one", "--trust-model", "joint"]
 
 
@@ -77,7 +77,7 @@ SESSION = """
 import pytest
 import billboard
 
-CASES = [("replay", 3), ("threshold", 500), ("sequential", 500)]
+CASES = [("replay", 3), ("threshold", 200), ("sequential", 200)]
 
 @pytest.mark.parametrize(("method", "trials"), CASES)
 @pytest.mark.parametrize("name", ["honest", "leaking"])

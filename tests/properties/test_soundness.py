@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import libmp
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
@@ -133,19 +134,20 @@ def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
     with mp.workdps(DIGITS):
         laws: dict[int | None, tuple[mp.mpf, mp.mpf]] = {0: (mp.mpf(1), mp.mpf(1))}
         for atoms, count in releases:
-            steps = [loss(p, q) for p, q in atoms]
+            rows, digits = [(p._mpf_, q._mpf_, loss(p, q)) for p, q in atoms if p > 0], mp.mp.prec
             for _ in range(count):
-                fresh: dict[int | None, tuple[mp.mpf, mp.mpf]] = defaultdict(lambda: (mp.mpf(0), mp.mpf(0)))
+                fresh: dict[int | None, tuple[Any, Any]] = defaultdict(lambda: (libmp.fzero, libmp.fzero))
                 for p, q in laws.values():
-                    start = loss(p, q)
-                    for (one, other), step in zip(atoms, steps, strict=True):
-                        a, b = p * one, q * other
-                        if a <= 0:
-                            continue
-                        key = math.floor((start + step) * 16) if b > 0 else None  # None: all is revealed
-                        old = fresh[key]
-                        fresh[key] = (old[0] + a, old[1] + b)
-                laws = dict(fresh)
+                    start, own, its = loss(p, q), p._mpf_, q._mpf_
+                    for one, other, step in rows:  # on what mpmath's numbers hold, which is quicker
+                        a, b = libmp.mpf_mul(own, one, digits, "n"), libmp.mpf_mul(its, other, digits, "n")
+                        key = None if b == libmp.fzero else math.floor((start + step) * 16)  # None: revealed
+                        most, least = fresh[key]
+                        fresh[key] = (
+                            libmp.mpf_add(most, a, digits, "n"),
+                            libmp.mpf_add(least, b, digits, "n"),
+                        )
+                laws = {key: (mp.mp.make_mpf(p), mp.mp.make_mpf(q)) for key, (p, q) in fresh.items()}
         return list(laws.values())
 
 

@@ -93,7 +93,7 @@ EXACT: list[tuple[list[tuple[AnyMechanism, int]], str, float]] = [
 ]
 
 
-@sweep("releases, neighbouring, exact", EXACT, everyday=(0, 1, 2, 3, 5, 6, 7))
+@sweep("releases, neighbouring, exact", EXACT, everyday=(1, 2, 3, 5, 7))
 def test_it_agrees_and_encloses_the_exact_figure(
     releases: list[tuple[AnyMechanism, int]], neighbouring: str, exact: float
 ) -> None:
@@ -106,7 +106,7 @@ def test_it_agrees_and_encloses_the_exact_figure(
     assert opinion.epsilon == pytest.approx(exact, rel=2e-3)
 
 
-@sweep("releases, neighbouring, exact", EXACT, everyday=(1, 2, 3, 5, 7))
+@sweep("releases, neighbouring, exact", EXACT, everyday=(3, 5))
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_figure_that_is_a_tenth_off_is_contradicted(
     releases: list[tuple[AnyMechanism, int]], neighbouring: str, exact: float, factor: float
@@ -145,7 +145,7 @@ LOOSER: list[tuple[AnyMechanism, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "count", "neighbouring"), LOOSER)
+@sweep("mechanism, count, neighbouring", LOOSER, everyday=(0,))
 def test_where_our_pair_is_larger_only_a_figure_of_ours_below_theirs_contradicts(
     mechanism: AnyMechanism, count: int, neighbouring: str
 ) -> None:
@@ -160,7 +160,7 @@ def test_where_our_pair_is_larger_only_a_figure_of_ours_below_theirs_contradicts
     assert second_opinion(ledger, [scaled(bound, small) for bound in bounds]).agrees is False
 
 
-@pytest.mark.parametrize(
+@sweep(
     "mechanism",
     [
         OpaquePureDP(epsilon=0.5, justification="x"),
@@ -180,6 +180,7 @@ def test_where_our_pair_is_larger_only_a_figure_of_ours_below_theirs_contradicts
         PoissonSampled(rate=0.1, mechanism=Laplace(scale=1.0, sensitivity=L1(1.0))),
         Gaussian(sigma=1.0, sensitivity=L2(0.0)),
     ],
+    everyday=(0, 1, 3, 4, 7, 8),
 )
 def test_it_agrees_on_every_other_mechanism_that_it_knows(mechanism: AnyMechanism) -> None:
     assert opinion_of(ledger_of((mechanism, 30))).agrees is True

@@ -49,6 +49,7 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
 )
+from tests.sweeps import sweep
 
 ADD, SPECIAL, REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -522,7 +523,7 @@ def test_a_sample_under_replace_one_carries_the_bound_on_one_record() -> None:
 
 
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 3.0, math.inf])
-@pytest.mark.parametrize("mean", [1.0, 1.5, 20.0, 1e4])
+@sweep("mean", [1.0, 1.5, 20.0, 1e4], everyday=(0, -1))
 def test_the_best_of_repeated_runs_is_read_and_costs_no_more_than_there(shape: float, mean: float) -> None:
     inner = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(3.0), dp_event.LaplaceDpEvent(9.0)])
     event = dp_event.RepeatAndSelectDpEvent(inner, mean, shape)

@@ -27,6 +27,7 @@ from dpaudit.mechanisms import (
     OpaquePureDP,
     PoissonSampled,
 )
+from tests.sweeps import sweep
 
 ADD, SPECIAL, REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -54,8 +55,8 @@ def least(found: Composition, epsilon: float) -> float:
     return min(profile.delta(epsilon) for profile in profiles(found))
 
 
-@pytest.mark.parametrize(
-    ("events", "relation", "epsilon", "delta"),
+@sweep(
+    "events, relation, epsilon, delta",
     [
         ([TIMES(GAUSSIAN(math.sqrt(3)), 3)], ADD, 1.0, 0.126937),
         ([TIMES(POISSON(0.2, GAUSSIAN(0.5)), 3)], ADD, 1.0, 0.15594),
@@ -73,6 +74,7 @@ def least(found: Composition, epsilon: float) -> float:
         ),
         ([CUT(9, 0.0, 3, 0.0), CUT(0, 0.5, 3, 1.0), CUT(9, 0.5, 0, 1.0)], ADD, 0.0, 0.0),
     ],
+    everyday=(0, 1, 2, 3, 5, 6, 7, 8, 9),
 )
 def test_the_privacy_losses_expectations(
     events: list[Any], relation: NeighboringRelation, epsilon: float, delta: float
@@ -81,13 +83,14 @@ def test_the_privacy_losses_expectations(
     assert (least(found, epsilon) if found.distinct else 0.0) <= delta
 
 
-@pytest.mark.parametrize(
-    ("relation", "most"),
+@sweep(
+    "relation, most",
     [
         pytest.param(SPECIAL, 17.904330, marks=pytest.mark.nightly),
         (ADD, 17.904330),
         (REPLACE, 18.486390),
     ],
+    everyday=(2,),
 )
 def test_truncated_batches(relation: NeighboringRelation, most: float) -> None:
     """Three runs on 4 records and two on 3, half of them drawn and two kept.
@@ -176,8 +179,8 @@ def test_the_renyi_divergences_expectations(
         assert profile.divergence(order) <= figure * (1.0 + 1e-4)
 
 
-@pytest.mark.parametrize(
-    ("units", "size", "sigma", "count"),
+@sweep(
+    "units, size, sigma, count",
     [
         (1000, 10, 1.0, 1),
         (1000, 10, 1.0, 1000),
@@ -185,6 +188,7 @@ def test_the_renyi_divergences_expectations(
         pytest.param(1000, 100, 3.0, 10000, marks=pytest.mark.nightly),
         pytest.param(1000, 1, 0.5, 100, marks=pytest.mark.nightly),
     ],
+    everyday=(1,),
 )
 def test_samples_of_a_fixed_size_cost_less_than_by_integer_orders(
     units: int, size: int, sigma: float, count: int

@@ -32,6 +32,7 @@ from dpaudit.mechanisms import (
     OpaquePureDP,
     RandomizedResponse,
 )
+from tests.sweeps import sweep
 
 TARGET = ZCDP(rho=1.0)
 GAUSSIAN = Gaussian(sigma=7.0, sensitivity=L2(1.0))
@@ -102,7 +103,7 @@ def disagreeing(monkeypatch: pytest.MonkeyPatch, until: float, *, proves: bool) 
     monkeypatch.setattr(ScaledComposition, "opinion", opinion)
 
 
-@pytest.mark.parametrize("until", [1e-13, 1e-9, 2e-7])
+@sweep("until", [1e-13, 1e-9, 2e-7], everyday=(0, 2))
 def test_an_answer_is_raised_until_a_proof_confirms_it(until: float, monkeypatch: pytest.MonkeyPatch) -> None:
     disagreeing(monkeypatch, until, proves=True)
     found = calibrate(GAUSSIAN, TARGET)

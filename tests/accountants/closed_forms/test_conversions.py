@@ -26,6 +26,7 @@ from dpaudit.accountants.closed_forms.conversions import (
 )
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.errors import CannotBound, InvalidParameter
+from tests.sweeps import sweep
 
 RHOS = [1e-12, 1e-6, 1e-3, 0.01, 0.5, 1.0, 5.0, 50.0, 1e3, 1e6]
 DELTAS = [0.1, 1e-3, 1e-6, 1e-12, 1e-30, 1e-100, 1e-300]
@@ -236,7 +237,7 @@ def test_the_laplace_divergence_is_the_integral() -> None:
                 )
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@sweep("epsilon", EPSILONS, everyday=range(0, 12, 3))
 @pytest.mark.parametrize(
     ("convert", "divergence"),
     [(pure_to_zcdp, randomized_response_divergence), (laplace_to_zcdp, laplace_divergence)],

@@ -103,8 +103,21 @@ MECHANISMS: dict[str, AnyMechanism] = {
 }
 
 
-#: The positions of all kinds but the dearest, which one sweep takes every day and the others at night.
-CHEAP = [i for i, kind in enumerate(MECHANISMS) if kind != "truncated-poisson-sampled"]
+#: Kinds that take long: one sweep takes all of them every day, the others a few, and the rest at night.
+SLOW = {
+    "laplace",
+    "exponential",
+    "shuffled",
+    "poisson-sampled",
+    "fixed-size-sampled",
+    "truncated-poisson-sampled",
+    "sampled-matrix",
+    "mixture-of-gaussians",
+}
+
+
+def all_but(*kinds: str) -> list[int]:
+    return [position for position, kind in enumerate(MECHANISMS) if kind not in kinds]
 
 
 def releases(*mechanisms: tuple[AnyMechanism, int]) -> list[Release]:
@@ -119,7 +132,7 @@ def by_method(delta: float, *mechanisms: tuple[AnyMechanism, int]) -> dict[str, 
     return {bound.method: bound.guarantee.epsilon for bound in found(delta, *mechanisms)}
 
 
-@sweep("kind", list(MECHANISMS), everyday=CHEAP)
+@sweep("kind", list(MECHANISMS), everyday=all_but(*SLOW - {"laplace"}))
 def test_count_is_honoured(kind: str) -> None:
     mechanism, n = MECHANISMS[kind], 12
     counted = by_method(1e-5, (mechanism, n))
@@ -134,7 +147,7 @@ def test_count_is_honoured(kind: str) -> None:
         assert counted["pure"] > 0.5 * (n - 1)
 
 
-@sweep("kind", list(MECHANISMS), everyday=CHEAP)
+@sweep("kind", list(MECHANISMS), everyday=all_but(*SLOW - {"exponential", "poisson-sampled"}))
 def test_pld_is_below_rdp_is_below_zcdp(kind: str) -> None:
     # Where more than 1e-10 may be revealed there is no bound.
     for delta in (1e-2, 1e-5, *([] if kind == "approx-dp" else [1e-10])):
@@ -253,7 +266,7 @@ def responses_and_gaussian_delta(epsilon: float, loss: float, runs: int, mu: flo
     return total
 
 
-@pytest.mark.parametrize("delta", LADDER)
+@sweep("delta", LADDER, everyday=(1, -1))
 @pytest.mark.parametrize(
     ("loss", "runs", "mu"), [(0.5, 12, 0.0), (0.1, 40, 0.0), (0.3, 10, 0.7), (1.0, 1, 2.0)]
 )
@@ -277,7 +290,7 @@ def test_never_below_the_exact_value(loss: float, runs: int, mu: float, delta: f
             assert responses_and_gaussian_delta(below, loss, runs, mu) >= mpf(delta) * (1 - mpf(10) ** -11)
 
 
-@pytest.mark.parametrize("delta", LADDER)
+@sweep("delta", LADDER, everyday=(1, -1))
 def test_one_laplace_release_is_its_closed_form(delta: float) -> None:
     with mp.workdps(60):
         exact = 1 + 2 * mp.log1p(-mpf(delta))  # delta = 1 - e^((epsilon - 1)/2)
@@ -344,7 +357,7 @@ def test_directions_are_compared_after_composing_and_agree_with_dp_accounting() 
 
 
 @sweep("relation", list(Neighbouring), everyday=(0,))
-@pytest.mark.parametrize("by", ["position", "values"])
+@sweep("by", ["position", "values"], everyday=(1,))
 def test_partitions_lie_between_the_dearest_part_and_the_sum(relation: Neighbouring, by: str) -> None:
     parts = [
         Release(label=p, mechanism=m, count=n, partition=Partition(part=p, by=by))

@@ -78,7 +78,7 @@ def test_no_random_strategy_exceeds_it_and_one_run_less_would_not_do(epsilon: fl
     assert loss.delta(at[-1]).upper > 2.0 * fewer.delta(at[-1]).upper
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.01, 64), (0.1, 100), (0.5, 10), (1.0, 20), (2.0, 7)])
+@sweep("epsilon, count", [(0.01, 64), (0.1, 100), (0.5, 10), (1.0, 20), (2.0, 7)], everyday=(1, 2, -1))
 def test_it_lies_between_one_good_strategy_and_the_choices_one_by_one(epsilon: float, count: int) -> None:
     found = loss_of(epsilon, count)
     apart = PrivacyLoss.compose([(BoundedRangeTerm(epsilon), count)])

@@ -26,6 +26,7 @@ from dpaudit.mechanisms import (
     SampledRecords,
     dominating,
 )
+from tests.sweeps import sweep
 
 ADDED = Neighbouring.ADD_OR_REMOVE_ONE
 EPSILONS = [1e-3, 0.01, 0.1, 0.5, 1.0, 2.0]
@@ -100,7 +101,7 @@ def test_a_mixture_is_bounded_tightly_in_both_orders(
         assert delta <= truth * 1.01 + 1e-12
 
 
-@pytest.mark.parametrize(("shift", "mixture_first"), [*itertools.product([0.25, 1.0, 3.0], [True, False])])
+@sweep("shift, mixture_first", [*itertools.product([0.25, 1.0, 3.0], [True, False])], everyday=(0, 3, 5))
 def test_one_of_two_answers_against_an_integral(shift: float, mixture_first: bool) -> None:
     found = mixture_losses(pair([shift], [1.0], 2), mixture_first=mixture_first).delta(np.array(EPSILONS))
     for epsilon, delta in zip(EPSILONS, found, strict=True):
@@ -108,7 +109,7 @@ def test_one_of_two_answers_against_an_integral(shift: float, mixture_first: boo
         assert truth - 1e-11 <= delta <= truth * 1.01 + 1e-9
 
 
-@pytest.mark.parametrize("steps", [10, 100])
+@sweep("steps", [10, 100], everyday=(0,))
 def test_one_of_many_answers_against_samples(steps: int) -> None:
     """Means of 40,000 losses under the mixture, seed fixed: 6 standard errors, and 3% for the grids."""
     epsilons = np.array([0.01, 0.1, 0.3])
@@ -130,7 +131,7 @@ def test_a_pair_for_both_orders_lies_above_each() -> None:
         assert np.all(both <= np.maximum(*each) * (1.0 + 1e-6) + 1e-13)
 
 
-@pytest.mark.parametrize("up", [True, False])
+@sweep("up", [True, False], everyday=(0,))
 def test_sums_of_laws_are_larger_in_the_convex_order(up: bool) -> None:
     """Every sum of three draws of a small law, exactly; means of both kinds of convex functions."""
     at, mass = np.array([0.0, 0.125, 0.5, 1.0, 3.0]), np.array([0.0, 0.25, 0.25, 0.25, 0.25])

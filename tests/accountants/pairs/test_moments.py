@@ -64,7 +64,7 @@ def test_closed_forms_are_rounded_up_and_sharp(t: float, epsilon: float) -> None
         near(laplace_log_moment(t, epsilon), mp.log(laplace), 0.0)
 
 
-@pytest.mark.parametrize("t", [1e-3, 0.5, 1.0, 2.7, 30.0, 1e3])
+@sweep("t", [1e-3, 0.5, 1.0, 2.7, 30.0, 1e3], everyday=(0, 2, -1))
 @sweep("epsilon", [1e-4, 0.1, 1.0, 5.0, 40.0], everyday=(0, 2, 4))
 def test_bounded_range_is_the_worst_of_all_two_point_pairs(t: float, epsilon: float) -> None:
     found = bounded_range_log_moment(t, epsilon)
@@ -99,8 +99,8 @@ def mixture_moment(inner: str, parameter: float, rate: float, t: float, *, mixtu
 
 
 @pytest.mark.parametrize("mixture_first", [True, False])
-@pytest.mark.parametrize(
-    ("inner", "t"), [("gaussian", 0.7), ("gaussian", 5.0), ("laplace", 0.7), ("laplace", 5.0)]
+@sweep(
+    "inner, t", [("gaussian", 0.7), ("gaussian", 5.0), ("laplace", 0.7), ("laplace", 5.0)], everyday=(0, 3)
 )
 def test_sampled_moments_are_the_integral(inner: str, t: float, mixture_first: bool) -> None:
     noise: Any = Gaussian(sigma=1.0, sensitivity=L2(0.8))

@@ -23,6 +23,7 @@ from dpaudit.accountants.composition.composition import compose
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import AnyMechanism
+from tests.sweeps import sweep
 
 STRATEGY = Toeplitz(coefficients=(1.0, 0.5, 0.375))
 COLUMN = math.sqrt(1.0 + 0.25 + 0.140625)
@@ -44,7 +45,7 @@ def found(
 
 
 @pytest.mark.parametrize("relation", list(Neighbouring))
-@pytest.mark.parametrize("own", [{}, {"contribution": 0.5}])
+@sweep("own", [{}, {"contribution": 0.5}], everyday=(1,))
 def test_it_is_worth_one_sampled_gaussian_a_turn(relation: Neighbouring, own: dict[str, float]) -> None:
     """101 steps, a turn every 10: eleven turns at most, each of a column's norm."""
     scaled = {name: COLUMN * value for name, value in own.items()}

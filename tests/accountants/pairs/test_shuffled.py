@@ -23,6 +23,7 @@ from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import OpaquePureDP, RandomizedResponse, Shuffled, dominating
+from tests.sweeps import sweep
 
 REPLACE = Neighbouring.REPLACE_ONE
 AT = (0.0, 0.02, 0.1, 0.3, 0.7)  # parts of epsilon0 at which profiles are compared
@@ -45,7 +46,7 @@ def coins(epsilon0: float, others: int, chance: mpf, epsilon: float) -> mpf:
     return total
 
 
-@pytest.mark.parametrize("users", [1, 2, 9, 40])
+@sweep("users", [1, 2, 9, 40], everyday=(0, 1, 2))
 @pytest.mark.parametrize("epsilon0", [0.01, 1.0, 5.0])
 def test_the_profile_is_that_of_the_theorem_and_hardly_more(epsilon0: float, users: int) -> None:
     at = [part * epsilon0 for part in AT]
@@ -81,7 +82,7 @@ def response(epsilon0: float, k: int) -> list[list[float]]:
     return [[(math.exp(epsilon0) if i == j else 1.0) / total for j in range(k)] for i in range(k)]
 
 
-@pytest.mark.parametrize("epsilon0", [0.3, 1.0, 3.0])
+@sweep("epsilon0", [0.3, 1.0, 3.0], everyday=(0, -1))
 @pytest.mark.parametrize(("users", "k"), [(2, 2), (9, 2), (30, 2), (5, 3), (7, 3), (5, 4)])
 def test_shuffled_randomized_response_is_never_above(epsilon0: float, users: int, k: int) -> None:
     """All data of the others; for two categories their most revealing ones come within a quarter."""
@@ -147,7 +148,7 @@ def test_incomplete_beta_functions_are_as_exact_as_is_assumed() -> None:
 
 
 @pytest.mark.parametrize("users", [2_000, 10**8])
-@pytest.mark.parametrize("epsilon0", [0.1, 1.0, 3.0])
+@sweep("epsilon0", [0.1, 1.0, 3.0], everyday=(0, -1))
 def test_never_above_the_closed_form(epsilon0: float, users: int) -> None:
     """Feldman, McMillan and Talwar 2021, Theorem 3.1, where its condition holds."""
     delta, e = 1e-6, math.exp(epsilon0)
@@ -183,7 +184,7 @@ def test_it_composes_and_costs_at_most_its_answers() -> None:
     assert figures[0] < figures[1] < 4.0 * figures[0], "ten runs cost about the root of ten"
 
 
-@pytest.mark.parametrize("epsilon0", [1e-300, 1e-9, 50.0, 800.0, 1e5])
+@sweep("epsilon0", [1e-300, 1e-9, 50.0, 800.0, 1e5], everyday=(0, 2, -1))
 def test_extreme_epsilons(epsilon0: float) -> None:
     for categories in (None, 2, 10**6):
         for users in (1, 1000):

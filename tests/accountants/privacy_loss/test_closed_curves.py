@@ -56,7 +56,7 @@ def truth(term: SampledGaussianTerm | SampledLaplaceTerm, epsilon: float, *, mix
 
 
 @pytest.mark.parametrize("term", RUNS)
-@sweep("exponent", [1, 6, 30, 250], everyday=(0, 1, 2))
+@sweep("exponent", [1, 6, 30, 250], everyday=(1, 2))
 def test_one_run_is_exact_in_both_orders(
     term: SampledGaussianTerm | SampledLaplaceTerm, exponent: int
 ) -> None:

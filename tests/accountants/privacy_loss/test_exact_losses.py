@@ -355,7 +355,7 @@ def test_no_choice_of_bounded_range_exceeds_the_closed_form_and_two_outputs_atta
             assert attained == pytest.approx(float(range_delta(mp.mpf(epsilon), mp.mpf(x))), rel=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 40.0])
+@sweep("epsilon", [0.01, 0.1, 1.0, 5.0, 40.0], everyday=(0, 2, -1))
 def test_one_choice_is_the_closed_form(epsilon: float) -> None:
     loss = PrivacyLoss.compose([(BoundedRangeTerm(epsilon), 1)])
     with mp.workdps(30):
@@ -364,7 +364,7 @@ def test_one_choice_is_the_closed_form(epsilon: float) -> None:
             encloses(loss, at, range_delta(mp.mpf(epsilon), mp.mpf(at)), 1e-5)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@sweep("epsilon", [0.1, 1.0, 5.0], everyday=(0, -1))
 def test_two_choices_by_quadrature(epsilon: float) -> None:
     """One loss integrated against the other's curve."""
     loss = PrivacyLoss.compose([(BoundedRangeTerm(epsilon), 2)])
@@ -420,7 +420,7 @@ def moment(term: Term, s: Any) -> Any:
     return mp.fsum(p * mp.exp(s * x) for x, p in rows) / mp.fsum(p for _, p in rows)
 
 
-@pytest.mark.parametrize("term", TERMS)
+@sweep("term", TERMS, everyday=(0, 2, 3, 4, 5))
 @sweep("c", [0.02, 1.5, 40.0], everyday=(1,))
 def test_the_factor_is_the_moment_along_the_line_and_decays_as_proved(term: Term, c: float) -> None:
     [[factor]] = collect([(term, 3)]).directions()

@@ -15,6 +15,7 @@ from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter, UsageError
+from tests.sweeps import sweep
 
 SIZES = [(5, 6, 0.005), (5, 6, 1 / 24), (2, 3, 0.2), (4, 2, 1e-9)]  # d, H and the gap
 
@@ -137,7 +138,7 @@ def test_the_catalogue_makes_the_experiments_instance() -> None:
         CATALOGUE["ldp-ucrl-vtr"].example(features="hard", K=1)
 
 
-@pytest.mark.parametrize("calibration", ["exact", "as-published", "experiment"])
+@sweep("calibration", ["exact", "as-published", "experiment"], everyday=(0, 2))
 def test_certified_and_audited(calibration: str) -> None:
     """The premise (3.1) holds here; the sensitivity 1 of the experiments does not, and replay shows it."""
     algorithm, users = CATALOGUE["ldp-ucrl-vtr"].example(features="hard", K=4, calibration=calibration)

@@ -144,7 +144,7 @@ def test_the_worked_example() -> None:
         assert moment(rewards_alone, chain_data())[1] == pytest.approx(sigma, rel=1e-6)
 
 
-@pytest.mark.parametrize("calibration", ["lemma", "exact"])
+@sweep("calibration", ["lemma", "exact"], everyday=(1,))
 def test_no_neighbour_moves_them_by_more_than_the_noise_is_calibrated_to(calibration: Any) -> None:
     rng = np.random.default_rng(2)
     for algorithm in algorithms(calibration=calibration):
@@ -180,9 +180,10 @@ def test_the_worst_pairs_reach_either_condition() -> None:
 # ---- Calibration.
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "dimension", "times"),
+@sweep(
+    "epsilon, delta, dimension, times",
     [(0.1, 0.1, 40, 42.98), (1.0, 0.1, 2, 11.06), (1.0, 1e-6, 40, 6.1), (5.0, 1e-9, 3, 4.43)],
+    everyday=(1, 2, 3),
 )
 def test_the_exact_calibration_is_the_accountants_own(
     epsilon: float, delta: float, dimension: int, times: float
@@ -207,7 +208,7 @@ def test_a_target_out_of_reach_or_out_of_range_is_refused() -> None:
 # ---- What accounting and audits say.
 
 
-@pytest.mark.parametrize("calibration", ["lemma", "exact"])
+@sweep("calibration", ["lemma", "exact"], everyday=(1,))
 def test_the_claim_is_proved_and_not_refuted(calibration: Any, nightly: bool) -> None:
     for algorithm in algorithms(calibration=calibration, guarantee=ONE):
         found = account(run(algorithm, chain_data(), seed=0).ledger)
@@ -307,7 +308,8 @@ def test_noise_that_follows_the_local_sensitivity_is_refuted_by_replay_and_by_sa
         faulty, sound = NotSmoothed(wide, 0.9, 1.0, **options), DPLSW(wide, 0.9, 1.0, **options)
         for algorithm, verdict in ((faulty, Experiment.REFUTED), (sound, Experiment.NOT_REFUTED)):
             pairs = algorithm.worst_pairs()
-            audit = replay(algorithm, pairs, claim=algorithm.claim, replays=20, extreme_outputs=False)
+            replays = 20 if nightly else 3
+            audit = replay(algorithm, pairs, claim=algorithm.claim, replays=replays, extreme_outputs=False)
             assert audit.verdict is verdict
             assert sampled(algorithm, pairs[1]) is verdict
             if algorithm is faulty:
@@ -327,12 +329,14 @@ def test_the_printed_max_is_refuted_by_replay() -> None:
 
 
 @sweep("calibration", ["lemma", "exact"], everyday=(1,))
-def test_sampling_does_not_refute_either_algorithm_on_its_worst_pairs(calibration: Any) -> None:
+def test_sampling_does_not_refute_either_algorithm_on_its_worst_pairs(
+    calibration: Any, nightly: bool
+) -> None:
     for algorithm in (
         DPLSW(CHAIN.features(), 0.9, 1.0, guarantee=ONE, calibration=calibration),
         DPLSL(CHAIN.features(), 0.9, 1.0, guarantee=ONE, calibration=calibration, ridge=100.0),
     ):
-        for pair in algorithm.worst_pairs():
+        for pair in algorithm.worst_pairs()[: None if nightly else 1]:
             assert sampled(algorithm, pair) is Experiment.NOT_REFUTED
 
 
@@ -405,8 +409,8 @@ def test_data_of_other_sizes_are_refused_and_whole_trajectories_taken() -> None:
     assert outputs[0].tolist() == outputs[1].tolist()
 
 
-def test_a_hundred_thousand_trajectories_are_evaluated_in_arrays(python_calls: Any) -> None:
+def test_many_trajectories_are_evaluated_in_arrays(python_calls: Any, nightly: bool) -> None:
     chain = Chain()
-    data = chain.episodes(chain.stays(100_000, np.random.default_rng(0)))
+    data = chain.episodes(chain.stays(100_000 if nightly else 30_000, np.random.default_rng(0)))
     for algorithm in (DPLSW(chain.features(), 0.99, 1.0), DPLSL(chain.features(), 0.99, 1.0, ridge=300.0)):
         assert python_calls(lambda algorithm=algorithm: run(algorithm, data, seed=0)) < 20_000

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.evaluation.smooth import lsl_bound, lsw_bound
+from tests.sweeps import sweep
 
 _Vector = NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def published(counts: _Vector, weights: _Vector, beta: float, factor: float, m: 
     )
 
 
-@pytest.mark.parametrize("beta", [0.01, 0.2, 1.0, 4.0])
+@sweep("beta", [0.01, 0.2, 1.0, 4.0], everyday=(0, -1))
 def test_both_are_the_least_smooth_bounds_by_enumeration_of_all_counts(beta: float) -> None:
     m, weights, factor = 4, np.array([1.0, 0.3, 0.7]), 0.4
     everywhere = [np.array(v, dtype=float) for v in itertools.product(range(m + 1), repeat=3)]

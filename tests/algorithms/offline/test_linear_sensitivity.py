@@ -21,6 +21,7 @@ from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
+from tests.sweeps import sweep
 
 UNIT = np.linspace(0.0, 1.0, 9)
 
@@ -82,7 +83,7 @@ def test_the_sensitivity_is_the_largest_movement_over_a_grid_of_all_records(kind
         assert bound == pytest.approx(largest, rel=1e-12)
 
 
-@pytest.mark.parametrize("least", [1.0, 0.6, 0.25, 1 / 9, 1 / 400])
+@sweep("least", [1.0, 0.6, 0.25, 1 / 9, 1 / 400], everyday=(0, 2, -1))
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_down_to_the_least_move_values_by_the_sensitivity_and_no_more(
     kind: str, least: float

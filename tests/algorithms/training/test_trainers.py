@@ -156,9 +156,9 @@ class InTwoEpochsAtOnce(DPFTRL):
 
 
 @pytest.mark.parametrize("mistake", [ClippedAfterAveraging, OfThePrivateSize, InTwoEpochsAtOnce])
-def test_the_classical_mistakes_are_refuted(mistake: Any) -> None:
+def test_the_classical_mistakes_are_refuted(mistake: Any, nightly: bool) -> None:
     algorithm = mistake(MODEL, CLAIMED, 3.0, 8, batches=4, bands=3, **SGD)
-    found = audit(algorithm, algorithm.worst_pairs(), seed=0, trials=20, in_process=True)
+    found = audit(algorithm, algorithm.worst_pairs(), seed=0, trials=20 if nightly else 3, in_process=True)
     assert found.verdict is Experiment.REFUTED
 
 
@@ -172,12 +172,13 @@ class OneLayerBare(DPFTRL):
         return np.concatenate([theta[:-3], (theta - exact)[-3:]])
 
 
-def test_a_layer_without_noise_is_refuted_and_the_same_with_noise_is_not() -> None:
+def test_a_layer_without_noise_is_refuted_and_the_same_with_noise_is_not(nightly: bool) -> None:
     made = (Network(3, 2, hidden=2), CLAIMED, 3.0, 4)
     more: dict[str, Any] = {"batches": 4, "bands": 3, **SGD}
+    trials = 20 if nightly else 3
     for kind, verdict in ((OneLayerBare, Experiment.REFUTED), (DPFTRL, Experiment.NOT_REFUTED)):
         algorithm = kind(*made, **more)
-        found = audit(algorithm, algorithm.worst_pairs(), seed=0, trials=20, in_process=True)
+        found = audit(algorithm, algorithm.worst_pairs(), seed=0, trials=trials, in_process=True)
         assert found.verdict is verdict
 
 

@@ -109,8 +109,8 @@ def test_the_loss_under_functional_noise_is_none_without_noise_and_at_most_the_w
 
 
 @pytest.fixture(scope="module")
-def small(script: Any, studies: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Every study at its least sizes, with two budgets."""
+def small(studies: Any, nightly: bool) -> dict[str, Any]:
+    """Every study at its least sizes, with two budgets; every day without the two that take longest."""
     one: dict[str, Any] = {}
     for name, study in studies.STUDIES.items():
         sizes = (
@@ -119,7 +119,8 @@ def small(script: Any, studies: Any, tmp_path_factory: pytest.TempPathFactory) -
             else tuple(min(n, 400) // d for n, d in zip(study.sizes[:2], (5, 1), strict=True))
         )
         one[name] = replace(study, budgets=study.budgets[-2:], sizes=sizes, runs=2)
-    del one["ldp-ucrl-vtr"]  # its one run has all of its users
+    for name in ("ldp-ucrl-vtr", *(() if nightly else ("ldp-ucrl-vtr-hard", "dp-ucbvi-local"))):
+        del one[name]  # the first one's single run has all of its users
     return one
 
 

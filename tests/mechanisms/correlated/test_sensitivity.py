@@ -12,6 +12,7 @@ from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.correlated.sensitivity import Reach, patterns, reach
 from dpaudit.mechanisms.correlated.strategies import Strategy
+from tests.sweeps import sweep
 
 SLACK = Fraction(1, 10**12)
 
@@ -72,7 +73,7 @@ STRATEGIES: list[tuple[Strategy, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("strategy", "steps"), STRATEGIES)
+@sweep("strategy, steps", STRATEGIES, everyday=range(0, 13, 2))
 def test_it_is_never_below_what_a_unit_can_do_and_attained_where_it_is_said_to_be(
     strategy: Strategy, steps: int
 ) -> None:

@@ -29,6 +29,7 @@ from dpaudit.mechanisms import Answer, Array, Asked
 from dpaudit.mechanisms.hidden import subsets
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness
+from tests.sweeps import sweep
 
 NOISE = Gaussian(sigma=1.5, sensitivity=L2(2.0))
 #: Rows that are alike, rows of zeros, and others.
@@ -68,7 +69,7 @@ def density(mechanism: Any, output: Array, total: Array) -> float:
     return float(stats.norm(total, mechanism.sigma).pdf(output).prod())
 
 
-@pytest.mark.parametrize(("mechanism", "probability"), SAMPLED)
+@sweep("mechanism, probability", SAMPLED, everyday=(1, 3, 4, 5))
 def test_the_density_is_that_of_all_samples(mechanism: Any, probability: Any) -> None:
     samples = list(itertools.product((0, 1), repeat=len(ROWS)))
     assert math.fsum(map(probability, samples)) == pytest.approx(1.0)

@@ -15,6 +15,7 @@ from dpaudit import ApproxDP, Claim, Curator, KeySelection, account, run
 from dpaudit.curator.noise import NoNoise
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.selecting.keys import decoded, encode
+from tests.sweeps import sweep
 
 PARAMETERS = [
     (1.0, 1e-6, 1),
@@ -131,7 +132,7 @@ def largest_delta(mechanism: KeySelection, keys: int, most: int = 5) -> Any:
 
 
 @pytest.mark.parametrize("method", ["optimal", "laplace", "gaussian"])
-@pytest.mark.parametrize(("epsilon", "delta", "keys"), [(0.8, 0.01, 1), (1.0, 0.05, 2), (2.0, 0.2, 3)])
+@sweep("epsilon, delta, keys", [(0.8, 0.01, 1), (1.0, 0.05, 2), (2.0, 0.2, 3)], everyday=(0, 1))
 def test_no_neighbour_tells_more_of_all_keys_together(
     method: str, epsilon: float, delta: float, keys: int
 ) -> None:

@@ -49,12 +49,13 @@ def test_the_probability_of_the_counts() -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_counts_are_drawn_as_stated(exact: bool) -> None:
+def test_counts_are_drawn_as_stated(exact: bool, nightly: bool) -> None:
+    trials = 8000 if nightly else 3000
     generator = np.random.default_rng(3)
     draws = ExactRandomness(SeededBits(generator)) if exact else SeededRandomness(generator)
-    found = np.bincount([int(BINARY.sample(ANSWERS, draws)[1]) for _ in range(8000)], minlength=6)
-    assert stats.chisquare(found, 8000 * by_enumeration(ANSWERS)).pvalue > ALARM
-    assert stats.chisquare(found, 8000 * by_enumeration(1.0 - ANSWERS)).pvalue < ALARM
+    found = np.bincount([int(BINARY.sample(ANSWERS, draws)[1]) for _ in range(trials)], minlength=6)
+    assert stats.chisquare(found, trials * by_enumeration(ANSWERS)).pvalue > ALARM
+    assert stats.chisquare(found, trials * by_enumeration(1.0 - ANSWERS)).pvalue < ALARM
 
 
 def shuffle(mechanism: Shuffled = BINARY) -> Any:

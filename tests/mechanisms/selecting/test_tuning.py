@@ -40,6 +40,7 @@ from dpaudit.mechanisms import (
 )
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
+from tests.sweeps import sweep
 
 ALARM = 1e-6
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
@@ -72,7 +73,7 @@ def masses(law: Any, most: int) -> list[mpf]:
     return found
 
 
-@pytest.mark.parametrize("law", LAWS)
+@sweep("law", LAWS, everyday=(1, 2, 4, 5))
 def test_the_mean_is_that_of_the_law(law: Any) -> None:
     shares = masses(law, 400)
     assert float(mp.fsum(shares)) == pytest.approx(1.0, rel=1e-8)
@@ -83,7 +84,7 @@ def test_the_mean_is_that_of_the_law(law: Any) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("law", LAWS)
+@sweep("law", LAWS, everyday=(0, 3, 4, 5))
 def test_numbers_of_trials_are_drawn_as_stated(law: Any, exact: bool) -> None:
     generator = np.random.default_rng(17)
     draws = ExactRandomness(SeededBits(generator)) if exact else SeededRandomness(generator)
@@ -130,7 +131,7 @@ def moment(one: list[mpf], other: list[mpf], t: float) -> float:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@sweep("epsilon", [0.3, 2.0], everyday=(1,))
 def test_no_divergence_is_below_the_truth(law: Any, epsilon: float) -> None:
     """Trials that are randomized response among four, its answers ordered in every way as scores."""
     answer = RandomizedResponse(epsilon=epsilon, categories=4)
@@ -223,7 +224,7 @@ BANDS = MatrixMechanism(
 )
 
 
-@pytest.mark.parametrize(
+@sweep(
     "one",
     [
         FixedSizeSampled(size=10, units=1000, mechanism=NOISE),
@@ -236,6 +237,7 @@ BANDS = MatrixMechanism(
         GaussianSparseVector(sigma=10.0, sensitivity=L2(1.0), steps=10),
     ],
     ids=lambda one: one.kind,
+    everyday=(0, 1, 2, 4, 5, 6, 7),
 )
 def test_trials_may_be_of_any_of_these(one: Any) -> None:
     """The best of several costs more than a trial, and what hides in a sample less than what does not."""
