@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from dpaudit.auditors.replay import sampler_check
@@ -32,6 +33,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Where a build server says so, progress is not shown. A test that wants that says so itself.
 os.environ.pop("CI", None)
 
+# The interpreters that tests start would each compile the package again where no bytecode may be written.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Nothing that is made while tests are collected is garbage; looking for it took a third of that time.
 gc.disable()
 
@@ -40,6 +44,14 @@ def pytest_collection_finish() -> None:
     """What was collected stays to the end: garbage is looked for in what tests make."""
     gc.enable()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Iterator[None]:
+    """Examples in docstrings are those of the package: looking for them here imports each test file twice."""
+    del file_path
+    collectors = yield
+    return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
 
 
 # A red build must be the change's fault: the same examples every time, and no clock.

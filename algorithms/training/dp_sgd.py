@@ -22,6 +22,9 @@ from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array, FixedSizeSampled, Gaussian, PoissonSampled, TruncatedPoissonSampled
 
+#: The entries of gradients that are in memory at once; in a batch of any size.
+AT_ONCE = 2**22
+
 Sampling: TypeAlias = Literal["poisson", "truncated", "fixed-size"]
 
 
@@ -62,15 +65,16 @@ class DPSGD(Trainer):
         Raises `DataError` (for the data's holder): records of another form than the model's.
         """
         records = require_records(data, self.model)
-        mechanism = self._mechanism()
+        batches = curator.batches(self._mechanism(), "gradient", (self.model.size,), bound=self.bound)
         group = self.rate * self.records  # L
+        together = max(1, AT_ONCE // self.model.size)
 
         theta = self.model.initial()  # Initialise theta_0.
-        for _ in range(self.steps):  # For t in [T]: take a random sample L_t, compute and clip gradients,
-            noisy = curator.release_sum(  # add noise,
-                self.gradients(theta, records), bound=self.bound, mechanism=mechanism, label="gradient"
-            )
-            theta = self.stepped(theta, noisy / group)  # and descend.
+        for _ in range(self.steps):  # For t in [T]:
+            drawn = batches.draw(len(records))  # take a random sample L_t,
+            for first in range(0, len(drawn), together):  # compute and clip gradients,
+                batches.add(self.gradients(theta, records[drawn[first : first + together]]))
+            theta = self.stepped(theta, batches.noisy() / group)  # add noise, and descend.
         return theta  # Output theta_T.
 
     def worst_pairs(self) -> Sequence[Pair]:
