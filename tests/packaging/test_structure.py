@@ -85,6 +85,8 @@ NEW = {
     "a search for worse pairs": "auditors/replay/pair_search.py",
     "the instance of a lower bound": "algorithms/environments/hard_mixture.py",
     "private UCB-VI": "algorithms/online/dp_ucbvi.py",
+    "the learner of the authors' code": "algorithms/q_learning/deep_q.py",
+    "the paths of the authors' code": "algorithms/q_learning/coded_path.py",
     "private policy gradient": "algorithms/online/dp_policy_gradient.py",
     "the two in the catalogue": "algorithms/online/entries.py",
     "regret of private UCB-VI": "dpaudit/app/figures/qiao_wang_2024.py",
