@@ -172,6 +172,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "lambda tuned beside the bonus": ("dpaudit/app/figures/ngo_vietri_wu_2022.py", 61),
     "the hard instance beside the rivers": ("dpaudit/app/figures/liao_he_gu_2023.py", 35),
     "constants tuned on other data": ("dpaudit/app/figures/qiao_wang_2023.py", 77),
+    "forms as printed and as coded, side by side": ("algorithms/q_learning, catalogue.py, app/figures", 172),
     "pairs that force updates": ("algorithms/online/private_lsvi_ucb.py", 15),
     "work that says how far it has come": ("dpaudit/app, dpaudit/pipeline", 23),
     "figures out of range named by their options": ("dpaudit/models.py, app/options, app/verbs", 22),

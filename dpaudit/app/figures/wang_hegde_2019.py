@@ -366,7 +366,8 @@ class _Declared:
 
 def declared(algorithm: Any) -> Any:
     """An algorithm with the same ledger that takes less time, where there is one."""
-    return _Declared(algorithm) if isinstance(algorithm, CodedQLearning) else algorithm
+    coded = isinstance(algorithm, CodedQLearning) and algorithm.view != "fresh"
+    return _Declared(algorithm) if coded else algorithm
 
 
 def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
