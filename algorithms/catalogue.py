@@ -303,10 +303,12 @@ PRIVATE_LSVI_UCB = Builtin(
 )
 
 
+_PUBLISHED = frozenset({"sigma", "resets", "view", "k", "lipschitz_squared", "nodes"})
 #: The parameters that each form of Q-learning takes beside those of all.
 _Q_FORMS: Mapping[str, frozenset[str]] = {
     "corrected": frozenset({"clip", "beta", "nodes"}),
-    "published": frozenset({"sigma", "resets", "view", "k", "lipschitz_squared", "nodes"}),
+    "as-printed": _PUBLISHED,
+    "as-coded": _PUBLISHED,
     "noisy-rewards": frozenset(),
     "noisy-gradients": frozenset({"clip"}),
 }
@@ -316,7 +318,12 @@ _Q_COMMON = frozenset({"epsilon", "delta", "updates", "batch", "step_size", "dis
 def _q_learning(values: Values) -> Prepared:
     from dpaudit.algorithms.environments.line_world import middle_rewards
     from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
-    from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
+    from dpaudit.algorithms.q_learning.functional_q import (
+        CodedCalibration,
+        CodedQLearning,
+        FunctionalCalibration,
+        FunctionalQLearning,
+    )
     from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
 
     form = values.pop("form")
@@ -332,14 +339,18 @@ def _q_learning(values: Values) -> Prepared:
     algorithm: DPQLearning | FunctionalQLearning | PerturbedQLearning
     if form == "corrected":
         algorithm = DPQLearning(guarantee, updates=updates, batch=batch, **{"nodes": 9, **values})
-    elif form == "published":
+    elif form.startswith("as-"):
         names = values.keys() & {"sigma", "step_size", "k", "lipschitz_squared"}
-        noise = {name: values.pop(name) for name in names}
-        calibration = FunctionalCalibration(guarantee, samples=updates * batch, batch=batch, **noise)
-        algorithm = FunctionalQLearning(calibration, **values)
+        noise = {"batch": batch, **{name: values.pop(name) for name in names}}
+        if form == "as-printed":
+            calibration = FunctionalCalibration(guarantee, samples=updates * batch, **noise)
+            algorithm = FunctionalQLearning(calibration, **values)
+        else:
+            coded = CodedCalibration(guarantee, samples=updates + batch - 1, **noise)
+            algorithm = CodedQLearning(coded, **values)
     else:
         perturbed: Any = form.removeprefix("noisy-")
-        algorithm = PerturbedQLearning(perturbed, guarantee, updates * batch, batch, **values)
+        algorithm = PerturbedQLearning(perturbed, guarantee, updates + batch - 1, batch, **values)
     return algorithm, middle_rewards()
 
 
@@ -350,18 +361,20 @@ DP_Q_LEARNING = Builtin(
         "epsilon": Parameter("epsilon of the claim", 0.9),
         "delta": Parameter("delta of the claim", 1e-4),
         "updates": size("N", 4),
-        "batch": size("B, steps between two updates", 10),
-        "step_size": Parameter("corrected: default 5; published: alpha, default 3e-4; others: default 0.5"),
-        "discount": Parameter("gamma", 0.5),
-        "exploration": Parameter("share of random actions at the beginning; default 1, published 0"),
-        "nodes": size("states at which values are kept (corrected, default 9) or shown (published, 17)"),
+        "batch": size("B, steps between two updates; as-coded and noisy: transitions of one update", 10),
+        "step_size": Parameter("corrected: default 5; as-printed: alpha, default 3e-4; others: default 0.01"),
+        "discount": Parameter("gamma; corrected: default 0.5; others: default 0.999"),
+        "exploration": Parameter(
+            "share of random actions at the beginning; corrected: default 1; as-printed: 0; others: 0.9"
+        ),
+        "nodes": size("states at which values are kept (corrected, default 9) or shown (as-..., 17)"),
         "clip": Parameter("c, of each step's RKHS norm (corrected, default 0.05) or of each gradient (0.5)"),
         "beta": Parameter("beta of the kernel, corrected; default 5"),
-        "sigma": Parameter("sigma of the noise, published; default 0.32"),
-        "resets": size("J, how many paths, published; default one for each update"),
-        "view": Parameter("published: raw (default, line 24), fresh or iterates", kind="text"),
-        "k": Parameter("k of Theorem 5, published; default 2.3"),
-        "lipschitz_squared": Parameter("L^2 of Theorem 5, published; default 16"),
+        "sigma": Parameter("sigma of the noise, as-...; default 0.32"),
+        "resets": size("J, how many paths, as-...; default one for each update, as-coded for each episode"),
+        "view": Parameter("as-...: raw (default, line 24), fresh or iterates", kind="text"),
+        "k": Parameter("k of Theorem 5, as-...; default 2.3"),
+        "lipschitz_squared": Parameter("L^2 of Theorem 5, as-...; default 16"),
     },
     built_in=_q_learning,
     own=partial(

@@ -1,4 +1,4 @@
-"""Q-learning with functional noise as published: Algorithm 1 of Wang and Hegde (2019), with its line numbers.
+"""Q-learning with functional noise: Algorithm 1 of Wang and Hegde (2019) as printed, and as they coded it.
 
 What is added to the network is released through the curator, as the paper's proof counts it: one function for
 each fresh path. What the proof leaves out is not released either: the network is carried on without noise
@@ -11,7 +11,12 @@ over several updates shows their differences without noise; line 24 returns the 
     sigma >= sqrt(2 (T/B) log(e + epsilon/delta) C) / epsilon,  2 k > 8.68 sqrt(beta) sigma
 
 make the algorithm (epsilon, delta + J exp(-(2 k - 8.68 sqrt(beta) sigma)^2 / 2))-DP. Appendix E.3 gives half
-of the delta to each summand. Its own parameters, the defaults here, meet neither inequality.
+of the delta to each summand. Its own parameters, the defaults here, meet neither inequality, nor the half of
+the delta; k = 23, which it calls sufficient before it uses 2.3, meets none either.
+
+What the authors ran (`deep_q`) has beta = 1, which no v of theirs gives; the proof's bound on the distance of
+two functions holds for any beta and is then (1 + beta/2) v^2 L^2 + L^2/(2 beta). It has two networks, of
+which each takes a new path every episode, and changes the first one after every step.
 
 The exponent wants a sigma^2 (Borell and Tsirelson): P(max g >= 8.68 sqrt(beta) sigma + u) is at most
 exp(-u^2 / (2 sigma^2)), and for sigma > 1 not at most exp(-u^2 / 2), as Lemma 8 prints it.
@@ -23,13 +28,20 @@ NeurIPS.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
+from dpaudit.algorithms.environments.line_world import (
+    HORIZON,
+    N_ACTIONS,
+    RewardFunction,
+    Walk,
+    middle_rewards,
+)
 from dpaudit.algorithms.public_parameters import require_positive, require_word
 from dpaudit.algorithms.q_learning import q_learning
+from dpaudit.algorithms.q_learning.deep_q import Carried, DeepQLearning
 from dpaudit.algorithms.q_learning.q_learning import LearnedQ, ReLUNetwork, Update
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
@@ -37,9 +49,8 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
 from dpaudit.claims.sensitivity import RKHS
 from dpaudit.curator.curator import Curator
-from dpaudit.curator.streams import NoisyFunction
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess
+from dpaudit.mechanisms import ExponentialKernel, GaussianProcess
 
 #: The output at the end: the network itself (line 24), its values with a path of their own, or the noisy
 #: values after each update.
@@ -90,14 +101,20 @@ class FunctionalCalibration:
 
     @property
     def squared_sensitivity(self) -> float:
-        """C: the square of the RKHS distance that one update makes, as the paper has it."""
-        return (self.bound**2 + self.bound) * self.lipschitz_squared
+        """C, for any beta: the square of the RKHS distance that one update makes, as the paper has it."""
+        v, beta = self.bound, self.beta
+        return ((1.0 + beta / 2.0) * v * v + 1.0 / (2.0 * beta)) * self.lipschitz_squared
+
+    @property
+    def composed(self) -> float:
+        """T/B, how many updates the theorem composes; not rounded."""
+        return self.samples / self.batch
 
     @property
     def stated_sigma(self) -> float:
         """What the theorem asks for, at half of the delta."""
         epsilon, delta = self.guarantee.epsilon, self.guarantee.delta / 2.0
-        times = 2.0 * (self.samples / self.batch) * math.log(math.e + epsilon / delta)
+        times = 2.0 * self.composed * math.log(math.e + epsilon / delta)
         return math.sqrt(times * self.squared_sensitivity) / epsilon
 
     @property
@@ -111,10 +128,39 @@ class FunctionalCalibration:
         )
 
     @property
+    def stated_tail(self) -> float:
+        """The chance that a path passes 2k, by Lemma 8 as it is printed; 1 where it says nothing."""
+        excess = 2.0 * self.k - MAXIMUM * math.sqrt(self.beta) * self.sigma
+        return math.exp(-excess * excess / 2.0) if excess > 0.0 else 1.0
+
+    @property
     def mechanism(self) -> GaussianProcess:
         """The noise of one update, with the sensitivity that the paper's proof arrives at."""
         kernel, moved = ExponentialKernel(beta=self.beta), RKHS(math.sqrt(self.squared_sensitivity))
         return GaussianProcess(sigma=self.sigma, kernel=kernel, sensitivity=moved)
+
+
+@dataclass(frozen=True)
+class CodedCalibration(FunctionalCalibration):
+    """What the authors' code has: an update after every step, on batches of 128, under another kernel."""
+
+    step_size: float = 0.01  # of RMSprop, in the place of alpha
+    batch: int = 128  # B, drawn from the memory
+
+    @property
+    def updates(self) -> int:
+        """One for each step from the B-th on."""
+        return self.samples - self.batch + 1
+
+    @property
+    def composed(self) -> float:
+        """As many as there are."""
+        return self.updates
+
+    @property
+    def beta(self) -> float:
+        """exp(-|x - y|)."""
+        return 1.0
 
 
 def path_tail(level: float, sigma: float, beta: float) -> float:
@@ -131,7 +177,7 @@ class FunctionalQLearning(q_learning.QLearning):
     calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)
     resets: int | None = None  # J, how often a new path is taken; left out, T/B, for every update
     view: ReleasedView = "raw"  # the output at the end
-    discount: float = 0.5  # gamma; the paper does not state it
+    discount: float = 0.999  # gamma; the text does not state it, the authors' code has this
     # the share of random actions at the beginning, which falls to 0 at the end; the printed algorithm has
     # none, and stays at one end of [0, 1]
     exploration: float = 0.0
@@ -139,25 +185,35 @@ class FunctionalQLearning(q_learning.QLearning):
     nodes: int = 17  # at how many evenly spaced states noisy values are released
 
     name = "q-learning-with-functional-noise"
+    round_name: ClassVar[str] = "update"
 
     def __post_init__(self) -> None:
         require_word(self.view, "view", get_args(ReleasedView))
-        if not 1 <= self.path_count <= self.calibration.updates:
-            what = f"{self.resets!r} paths for {self.calibration.updates} updates"
-            remedy = "give a whole number from 1 to the number of updates"
+        if not 1 <= self.path_count <= self.rounds:
+            what = f"{self.resets!r} paths for {self.rounds} {self.round_name}s"
+            remedy = f"give a whole number from 1 to the number of {self.round_name}s"
             raise InvalidParameter(what, where="resets", remedy=remedy)
         self._require_learning(self.nodes)
 
     @property
+    def rounds(self) -> int:
+        """After how many of `round_name` a path may be taken anew."""
+        return self.calibration.updates
+
+    @property
     def path_count(self) -> int:
         """J."""
-        return self.calibration.updates if self.resets is None else self.resets
+        return self.rounds if self.resets is None else self.resets
 
     @property
     def claim(self) -> Claim:
         """Theorem 5."""
         view = View.ALL_RELEASES if self.view == "iterates" else View.FINAL_OUTPUT
-        return self._claim(self.calibration.guarantee, view, self.calibration.premises)
+        guarantee, tail = self.calibration.guarantee, self.path_count * self.calibration.stated_tail
+        words = "J exp(-(2k - 8.68 sqrt(beta) sigma)^2 / 2), at most half of the delta"
+        source = f"{SOURCE}, Theorem 5 and appendix E.3"
+        half = Premise(name=words, left=tail, relation="<=", right=guarantee.delta / 2.0, source=source)
+        return self._claim(guarantee, view, (*self.calibration.premises, half))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -181,7 +237,7 @@ class FunctionalQLearning(q_learning.QLearning):
             reached, released = zip(*shown, strict=True)
             return LearnedQ(np.concatenate(reached), np.array(released))
         updates = list(self.learning(data, curator))
-        fresh = self._noisy_function(curator, updates[-1].learnt, "Q at the end")
+        fresh = self._with_path(updates[-1].learnt, "Q at the end", curator)
         return LearnedQ(np.concatenate([update.reached for update in updates]), fresh(places))
 
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
@@ -190,11 +246,11 @@ class FunctionalQLearning(q_learning.QLearning):
         # Line 4.
         network = ReLUNetwork.random(self.hidden, N_ACTIONS, curator.public("network"))
         walk = Walk(curator.public("walk"))
-        noisy: _Noisy | None = None
+        noisy = Carried(network)
         for j in range(updates):  # line 6
             # Lines 7 to 9: a new path every T/(JB) updates.
-            if noisy is None or j * self.path_count // updates > (j - 1) * self.path_count // updates:
-                noisy = _Noisy(network, self._noisy_function(curator, network, f"Q after update {j}"))
+            if self._begins(j):
+                noisy = self._with_path(network, f"Q after update {j}", curator)
             noisy.network = network
             # Lines 10 to 18.
             share = self.exploration * (1.0 - j / updates)
@@ -211,20 +267,44 @@ class FunctionalQLearning(q_learning.QLearning):
         rewards = middle_rewards()
         return (Pair(rewards, rewards.plus(1.0), "every reward higher by 1", unit=0),)
 
-    def _noisy_function(self, curator: Curator, network: ReLUNetwork, label: str) -> NoisyFunction:
+    def _begins(self, number: int) -> bool:
+        """Whether a path is taken anew before the round of that number, from 0 on."""
+        return number * self.path_count // self.rounds > (number - 1) * self.path_count // self.rounds
+
+    def _with_path(self, network: ReLUNetwork, label: str, curator: Curator) -> Carried:
+        noisy = Carried(network)
         mechanism = self.calibration.mechanism
-        return curator.function(mechanism, lambda point: network(np.array([point]))[0], label, (N_ACTIONS,))
+        noisy.released = curator.function(mechanism, noisy.first_value, label, (N_ACTIONS,))
+        return noisy
 
 
-class _Noisy:
-    """The network with the noise of a path that was released with an earlier network."""
+@dataclass(frozen=True, eq=False)
+class CodedQLearning(DeepQLearning, FunctionalQLearning):
+    """What the authors' code runs, with the same claim: both networks' values have a path each.
 
-    def __init__(self, network: ReLUNetwork, released: NoisyFunction) -> None:
-        self.network = self._first = network
-        self._released = released
+    The code's own path is none of its kernel: at the right end its mean is taken from the wrong point. Here
+    it is one.
+    """
 
-    def __call__(self, points: Array) -> Array:
-        values = self._released(points)
-        if self.network is self._first:
-            return values
-        return values + (self.network(points) - self._first(points))
+    calibration: FunctionalCalibration = field(default_factory=CodedCalibration)
+    resets: int | None = None  # J; left out, a new path every episode
+    exploration: float = 0.9  # at the beginning; it falls to 0.05
+
+    name = "deep-q-learning-with-functional-noise"
+    round_name: ClassVar[str] = "episode"
+
+    @property
+    def rounds(self) -> int:
+        """Episodes, the last one cut off or not."""
+        return -(-self.calibration.samples // HORIZON)
+
+    @property
+    def settings(self) -> tuple[int, int, float]:
+        """Those of the calibration."""
+        return self.calibration.samples, self.calibration.batch, self.calibration.step_size
+
+    def acts_on(self, network: ReLUNetwork, label: str, episode: int, curator: Curator) -> Carried | None:
+        """With a path of its own from the first of its episodes on."""
+        if not self._begins(episode):
+            return None
+        return self._with_path(network, f"{label}, episode {episode + 1}", curator)

@@ -1,47 +1,45 @@
-"""Q-learning with noise on what it reads: on every reward, or on every gradient.
+"""Deep Q-learning with noise on what it reads: on every reward, or on every gradient.
 
-The two private baselines of Wang and Hegde (2019), appendix E.2, with the least noise that meets the claim.
-Rewards (Venkitasubramaniam 2013): every one of T rewards moves by at most 1, all of them at once; together
-they are one query of L2 sensitivity sqrt(T). Gradients (Abadi and others 2016): the mean gradient of each of
-N batches is scaled down to norm c, and a neighbour may turn it round: 2c. A reward function has a part in
-every record, so that sampling amplifies nothing.
+The two private baselines of Wang and Hegde (2019), appendix E.2, with the learner of the authors' code
+(`deep_q`) and the least noise that meets the claim. Rewards (Venkitasubramaniam 2013): each of T is noised
+when it is earned, and moves by at most 1; whatever is drawn from the memory later is free. Gradients (Abadi
+and others 2016): the mean gradient of each of N batches is scaled down to norm c, and a neighbour may turn it
+round: 2c. A reward function has a part in every record, so that sampling amplifies nothing.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import QLearning, ReLUNetwork, Update, network_gradient
+from dpaudit.algorithms.q_learning.deep_q import DeepQLearning
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Gaussian
+from dpaudit.mechanisms import Array, Gaussian
 
 Perturbed: TypeAlias = Literal["rewards", "gradients"]
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbedQLearning(QLearning):
+class PerturbedQLearning(DeepQLearning):
     """A baseline, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
     perturbed: Perturbed = "rewards"  # what is noised
     # (epsilon, delta), of everything that is ever shown
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
     samples: int = 5000  # T
-    batch: int = 64  # B, at most T
-    step_size: float = 0.5  # alpha
+    batch: int = 128  # B, at most T
+    step_size: float = 0.01  # of RMSprop
     clip: float = 0.5  # c, of gradients
-    discount: float = 0.5  # gamma
-    exploration: float = 1.0  # the share of random actions at the beginning, which falls to 0 at the end
+    discount: float = 0.999  # gamma
+    exploration: float = 0.9  # the share of random actions at the beginning, which falls to 0.05
     hidden: tuple[int, ...] = (16, 16)  # sizes of the network's hidden layers
 
     def __post_init__(self) -> None:
@@ -60,15 +58,19 @@ class PerturbedQLearning(QLearning):
         return f"q-learning-with-noisy-{self.perturbed}"
 
     @property
-    def updates(self) -> int:
-        """N, whole batches."""
-        return self.samples // self.batch
+    def settings(self) -> tuple[int, int, float]:
+        """T, B and the step size."""
+        return self.samples, self.batch, self.step_size
 
     @cached_property
     def mechanism(self) -> Gaussian:
-        """The noise of one batch: the least that meets the guarantee over all of them."""
-        one = math.sqrt(self.batch) if self.perturbed == "rewards" else 2.0 * self.clip
-        sigma = sufficient_sigma(self.guarantee, one * math.sqrt(self.updates))
+        """The noise of one reward or one gradient: the least that meets the guarantee over all of them."""
+        one, times = (
+            (1.0, self.samples)
+            if self.perturbed == "rewards"
+            else (2.0 * self.clip, self.samples - self.batch + 1)
+        )
+        sigma = sufficient_sigma(self.guarantee, one * math.sqrt(times))
         return Gaussian(sigma=sigma, sensitivity=L2(one * (1.0 + 1e-12), "proved"))
 
     @property
@@ -82,23 +84,17 @@ class PerturbedQLearning(QLearning):
         names = ("perturbed", "samples", "batch", "step_size", "clip", "discount", "exploration")
         return {**{name: getattr(self, name) for name in names}, "hidden": list(self.hidden)}
 
-    def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
-        """Update by update."""
-        network = ReLUNetwork.random(self.hidden, N_ACTIONS, curator.public("network"))
-        walk = Walk(curator.public("walk"))
-        for j in range(self.updates):
-            acting = network
-            share = self.exploration * (1.0 - j / self.updates)
-            states, actions, reached = walk.explore(acting, self.batch, share)
-            rewards = data(reached)
-            if self.perturbed == "rewards":
-                rewards = curator.release(rewards, self.mechanism, label=f"rewards {j + 1}")
-            targets = rewards + self.discount * network(reached).max(axis=1)
-            gradient = network_gradient(network, network(states), targets, states, actions)
-            if self.perturbed == "gradients":
-                # Scaled down to a little below c, so that rounding does not carry its norm past c.
-                limit, norm = self.clip * (1.0 - 1e-9), float(np.linalg.norm(gradient))
-                clipped = gradient if norm <= limit else gradient * (limit / norm)
-                gradient = curator.release(clipped, self.mechanism, label=f"gradient {j + 1}")
-            network = network.with_parameters(network.parameters - self.step_size * gradient)
-            yield Update(acting, reached, network)
+    def observed(self, reward: Array, number: int, curator: Curator) -> Array:
+        """The reward of a step as it is remembered."""
+        if self.perturbed == "gradients":
+            return reward
+        return np.asarray(curator.release(reward, self.mechanism, label=f"reward {number}"))
+
+    def descended(self, gradient: Array, number: int, curator: Curator) -> Array:
+        """What an update goes down by."""
+        if self.perturbed == "rewards":
+            return super().descended(gradient, number, curator)
+        # Scaled down to a little below c, so that rounding does not carry its norm past c.
+        limit, norm = self.clip * (1.0 - 1e-9), float(np.linalg.norm(gradient))
+        clipped = gradient if norm <= limit else gradient * (limit / norm)
+        return np.asarray(curator.release(clipped, self.mechanism, label=f"gradient {number}"))

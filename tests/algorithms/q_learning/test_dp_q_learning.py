@@ -17,6 +17,7 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.algorithms.environments.line_world import RewardFunction, greedy_return, middle_rewards
 from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration
 from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
 from dpaudit.algorithms.q_learning.q_learning import NodeValues
 from dpaudit.auditors.replay.recording import movements
@@ -224,7 +225,9 @@ def test_a_baseline_with_half_the_noise_is_refuted() -> None:
     [
         {"form": "other"},
         {"sigma": 1.0},
-        {"form": "published", "beta": 1.0},
+        {"form": "published"},
+        {"form": "as-printed", "beta": 1.0},
+        {"form": "as-coded", "clip": 1.0},
         {"form": "noisy-rewards", "clip": 1.0},
     ],
 )
@@ -233,11 +236,15 @@ def test_what_the_command_line_does_not_take(parameters: dict[str, Any]) -> None
         CATALOGUE["dp-q-learning"].example(**parameters)
 
 
-def test_the_published_form_by_name() -> None:
-    algorithm, _ = CATALOGUE["dp-q-learning"].example(
-        form="published", view="fresh", resets=1, sigma=0.74, k=3.0
-    )
-    assert (algorithm.view, algorithm.path_count, algorithm.calibration.sigma) == ("fresh", 1, 0.74)
-    assert algorithm.calibration.k == 3.0
+@pytest.mark.parametrize(
+    ("form", "beta", "samples"),
+    [("as-printed", FunctionalCalibration(k=3.0, batch=10).beta, 40), ("as-coded", 1.0, 13)],
+)
+def test_the_published_forms_by_name(form: str, beta: float, samples: int) -> None:
+    algorithm, _ = CATALOGUE["dp-q-learning"].example(form=form, view="fresh", resets=1, sigma=0.74, k=3.0)
+    noise = algorithm.calibration
+    assert (algorithm.view, algorithm.path_count, noise.sigma, noise.k) == ("fresh", 1, 0.74, 3.0)
+    assert (noise.updates, noise.samples) == (4, samples)
+    assert noise.beta == pytest.approx(beta, rel=1e-12)
     with pytest.raises(UsageError):
         CATALOGUE["dp-q-learning"].fit(__file__)  # type: ignore[arg-type]

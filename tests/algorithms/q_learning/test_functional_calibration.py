@@ -8,10 +8,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
-from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, path_tail
+from dpaudit.algorithms.q_learning.functional_q import CodedCalibration, FunctionalCalibration, path_tail
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import InvalidParameter
 from dpaudit.noise.paths import FloatPath
@@ -47,6 +49,59 @@ def test_both_premises_fail_there_and_can_hold() -> None:
     # No sigma meets both: what is asked of it from below makes the path too large.
     slow = FunctionalCalibration(sigma=0.01, k=100.0, step_size=1e-2)
     assert [premise.holds for premise in slow.premises] == [True, False]
+
+
+def test_k_of_23_which_the_appendix_calls_sufficient() -> None:
+    """It says so, uses 2.3, and with either the premises fail; what the formula asks for grows with k."""
+    other = FunctionalCalibration(k=23.0)
+    maximum, formula = other.premises
+    v = 4 * 3e-4 * 24 / 64
+    assert other.bound == pytest.approx(v, rel=1e-14) == pytest.approx(4.5e-4)
+    assert (maximum.holds, formula.holds) == (False, False)
+    assert maximum.left == 46.0
+    assert (
+        maximum.right == pytest.approx(8.68 * 0.32 / math.sqrt(v), rel=1e-14) == pytest.approx(130.9, abs=0.1)
+    )
+    squared = 2 * 5000 / 64 * math.log(math.e + 0.9 / 5e-5) * (v * v + v) * 16 / 0.81
+    assert other.stated_sigma == pytest.approx(math.sqrt(squared), rel=1e-13) == pytest.approx(3.69, abs=5e-3)
+
+
+def test_what_the_authors_ran() -> None:
+    """The proof's bound for any beta, at beta = 1: (1 + 1/2) v^2 L^2 + L^2 / 2, composed over each update."""
+    coded = CodedCalibration()
+    v = 4 * 0.01 * 3.3 / 128
+    c = 1.5 * v * v * 16 + 8
+    assert (coded.updates, coded.beta, coded.mechanism.kernel.beta) == (5000 - 128 + 1, 1.0, 1.0)
+    assert coded.squared_sensitivity == pytest.approx(c, rel=1e-14)
+    assert coded.mechanism.sensitivity.value == pytest.approx(math.sqrt(c), rel=1e-14)
+    squared = 2 * 4873 * math.log(math.e + 0.9 / 5e-5) * c / 0.81
+    assert coded.stated_sigma == pytest.approx(math.sqrt(squared), rel=1e-13)
+    maximum, formula = coded.premises
+    # Under so smooth a kernel a path stays below 2k on the average; the noise is thousands of times short.
+    assert maximum.holds
+    assert maximum.right == pytest.approx(8.68 * 0.32, rel=1e-14)
+    assert not formula.holds
+    assert coded.stated_sigma > 3000 * coded.sigma
+    assert coded.stated_tail == pytest.approx(math.exp(-((4.6 - 8.68 * 0.32) ** 2) / 2), rel=1e-12)
+    assert PAPER.stated_tail == 1.0
+
+
+@given(beta=st.floats(1e-3, 1e5), v=st.floats(1e-6, 1.0))
+def test_the_proofs_bound_is_the_norm_at_its_own_corners(beta: float, v: float) -> None:
+    """(f(0)^2 + f(1)^2)/2 + (1/(2 beta)) integral f'^2 + beta^2 f^2 for |f| <= v L and |f'| <= L."""
+
+    class Any_(FunctionalCalibration):  # noqa: N801
+        @property
+        def beta(self) -> float:
+            return beta
+
+        @property
+        def bound(self) -> float:
+            return v
+
+    level, slope = v * 4.0, 4.0
+    norm = (level**2 + level**2) / 2 + (slope**2 + beta**2 * level**2) / (2 * beta)
+    assert Any_().squared_sensitivity == pytest.approx(norm, rel=1e-12)
 
 
 @pytest.mark.parametrize(

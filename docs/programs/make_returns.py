@@ -1,0 +1,82 @@
+"""Write what each form of Q-learning returns into docs/papers/functional-noise.md.
+
+    python docs/programs/make_returns.py DIR --runs 3
+
+DIR is the folder of `dpaudit reproduce wang-hegde-2019-figure-1 -o DIR --runs 3`: finished runs are taken from
+it, and those that the table needs beside them are made and kept there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from papers.common import table
+
+from dpaudit.algorithms.environments.line_world import middle_rewards
+from dpaudit.app.figures.engine import accounted
+from dpaudit.app.figures.wang_hegde_2019 import (
+    CODED,
+    KERNEL,
+    PRINTED,
+    RUNS,
+    Curve,
+    algorithm_of,
+    curve_points,
+    declared,
+    noise_curves,
+    noiseless,
+    returns_of,
+)
+
+PAGE = Path(__file__).parents[1] / "papers" / "functional-noise.md"
+BEGIN, END = "<!-- written by make_returns.py -->", "<!-- end -->"
+
+
+def shown() -> list[Curve]:
+    """The lines of the figure that the table has: a noiseless learner, and one or more of each form."""
+    wanted = {CODED: (0.0, 0.4), KERNEL: (0.4,), PRINTED: (0.4,)}
+    budgets = (math.inf, 256.0, 64.0, 0.9)
+    return [
+        curve
+        for curve in noise_curves()
+        if curve.sigma in wanted.get(curve.algorithm, ())
+        or (curve.panel == "corrected" and curve.epsilon in budgets)
+        if curve.resets == 0
+    ]
+
+
+def block(folder: Path, runs: int) -> str:
+    """The table, as Markdown."""
+    curves = shown()
+    points = [point for curve in curves for point in curve_points(curve, range(runs))]
+    returns = returns_of(RUNS.finished(points, path=folder / "wang-hegde-2019-figure-1-runs.csv"))
+    rows = []
+    for curve in curves:
+        epsilon = "infinite"
+        if not noiseless(curve):
+            epsilon = accounted(declared(algorithm_of(curve)), middle_rewards())[1]
+            if curve.panel != "corrected":
+                epsilon = f"infinite: line 24 leaks; {epsilon} by the proof's own sensitivity"
+        estimates = (str(part.estimate(curve)) for part in returns)
+        rows.append((str(curve), *estimates, epsilon))
+    columns = ("form", "last tenth of the training", "greedy policy learnt", "epsilon at 1e-4")
+    words = f"Mean returns of {runs} runs of 5000 samples with 95% intervals."
+    return f"{BEGIN}\n\n{words}\n\n{table(columns, rows)}\n\n{END}"
+
+
+def main() -> None:
+    """Replace what stands between the two comments of the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    asked = parser.parse_args()
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(before + block(asked.folder, asked.runs) + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
