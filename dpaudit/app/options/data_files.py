@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib
+import warnings
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Final
@@ -187,7 +188,8 @@ def read_array(path: Path) -> NDArray[Any]:
         why, remedy = "the suffix says how to read it", "give .npy or .csv, or let --pair return the data"
         raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
-        array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # a file of Python 2 is one too
+            array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
     except DataError:
         raise
     except (OSError, ValueError, EOFError, csv.Error, SyntaxError, TokenError) as error:
