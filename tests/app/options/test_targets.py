@@ -246,3 +246,10 @@ def test_an_array_whose_header_is_no_python_is_a_data_error(tmp_path: Path) -> N
     (tmp_path / "a.npy").write_bytes(content.replace(b"'shape': (3, 3)", b"'shape': (3, 3["))
     with pytest.raises(DataError, match="cannot be read"):
         read_array(tmp_path / "a.npy")
+
+
+def test_a_file_that_python_2_wrote_is_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.eye(3))
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content.replace(b"(3, 3), }  ", b"(3L, 3L), }"))
+    assert read_array(tmp_path / "a.npy").tolist() == np.eye(3).tolist()
