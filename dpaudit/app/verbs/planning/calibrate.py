@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
-from dpaudit.app.options.mechanism_options import complete_mechanism, spelled, take_count
+from dpaudit.app.options.mechanism_options import ITEMS, MONOTONE, complete_mechanism, spelled, take_count
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -30,6 +30,10 @@ FREE = {
 
 @click.command(
     "calibrate",
+    help=f"""Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
+
+    MECHANISM is one of {", ".join(FREE)}; of one with an epsilon, the largest is found.
+    """,
     epilog="""\b
 Examples:
   dpaudit calibrate gaussian --epsilon 1 --delta 1e-6
@@ -51,7 +55,9 @@ no answer is given. The noise that is printed meets the target to its last digit
 @option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
 @option("--sensitivity", float, "Sensitivity in the mechanism's own norm.  [default: 1]")
 @option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
-@option("--steps", COUNT, "Number of items of tree-aggregation; of other mechanisms of runs, as --count.")
+@option("--steps", COUNT, ITEMS)
+@option("--answers", COUNT, "Of a sparse vector: number of yeses.  [default: 1]")
+@option("--monotone", bool, MONOTONE, default=None)
 @option(
     "--neighbouring",
     NEIGHBOURING,
@@ -62,11 +68,7 @@ no answer is given. The noise that is printed meets the target to its last digit
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **options: Any
 ) -> None:
-    """Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
-
-    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
-    gaussian-process, randomized-response or exponential; for the last two, the largest epsilon is found.
-    """
+    """Find the least noise of a mechanism, or the factor of a ledger's."""
     target = stated.guarantee()
     if target is None:
         why = "without a target no noise at all would be enough"

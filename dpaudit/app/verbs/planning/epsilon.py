@@ -128,9 +128,10 @@ def _releases(
 ) -> tuple[list[Release], Neighbouring]:
     default = Neighbouring(neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
     if subject in KINDS:
-        if subject in DESCRIBED and None in parameters(subject).values():
-            what, why = f"{subject} needs lists", "an option is one number"
-            remedy = "write them in a plan, as docs/proving/epsilon.md has one"
+        lists = [name for name, type_ in parameters(subject).items() if type_ is None]
+        if lists:
+            what, why = f"{subject} needs {' and '.join(lists)}", "an option is one number or word"
+            remedy = f"write a plan.toml; docs/proving/epsilon.md has one with {subject}"
             raise UsageError(what, where="MECHANISM|PLAN", why=why, remedy=remedy)
         return [release_of(subject, given, spelled)], default
     path = Path(subject)
