@@ -18,7 +18,6 @@ from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 from dpaudit.models import did_you_mean
-from dpaudit.progress import Work
 
 #: The mechanisms whose noise is free to choose, each with the parameter that sets it.
 FREE = {
@@ -79,13 +78,11 @@ def calibrate_command(
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
         count = take_count(subject, given, spelled)
         prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled)
-        with Work("finding the noise and confirming it"):
-            found = calibrate(prototype, target, count=count, neighbouring=relation)
+        found = calibrate(prototype, target, count=count, neighbouring=relation)
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:
         given |= {} if stated.neighbouring is None else {"neighbouring": stated.neighbouring}
-        with Work("finding the factor and confirming it"):
-            rescaled = scale_ledger(_ledger(subject, list(given), allow_unhashed=allow_unhashed), target)
+        rescaled = scale_ledger(_ledger(subject, list(given), allow_unhashed=allow_unhashed), target)
         answer, parts = _ledger_answer(subject, rescaled), _ledger_text(subject, rescaled)
     if output_format == "json":
         output.print_json(answer)
