@@ -58,6 +58,7 @@ NEW = {
     "the same in certificates": "dpaudit/certificate/process.py",
     "training": "algorithms/training/",
     "where dpaudit was installed from": "dpaudit/app/origin.py",
+    "the command as a module": "dpaudit/__main__.py",
     "private group-bys of data frames": "dpaudit/tables/",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
     "features that see scale, order and ties": "auditors/statistics/features.py",
@@ -95,7 +96,7 @@ NEW = {
 GROWN: dict[str, tuple[str, int]] = {
     "quick starts and exits, kinds, plots": ("dpaudit/app/main.py, options, text, mechanisms", 40),
     "budgets stated with a delta": ("accountants/curves/implied.py, dpaudit/app/verbs/book.py", 34),
-    "reports whose figures are computed again": ("dpaudit/app/verbs/report.py", 53),
+    "reports whose figures are computed again, forms by ending": ("dpaudit/app/verbs/report.py", 62),
     "what a page says of figures that were not": ("dpaudit/app/report/report_page.py", 8),
     "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
     "files written under a lock, the certificate last": ("dpaudit/app/verbs/certify.py", 6),
