@@ -23,6 +23,7 @@ from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Header, Ledger, LedgerFacts
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.progress import Work
 
 
 def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:
@@ -125,14 +126,15 @@ def accounted(
         composition.add(release)
         accounts.add(release)
         trusted.add(release)
-    accounting = Accounting(
-        ledger_hash=ledger.hash,
-        claim=claim,
-        bounds=tuple(_total(header, composition, None if claim is None else claim.guarantee)),
-        releases=accounts.rows(),
-        overview=accounts.overview(),
-        not_checked=tuple(_taken_on_trust(ledger, trusted, claim)),
-    )
+    with Work("computing what was spent"):
+        accounting = Accounting(
+            ledger_hash=ledger.hash,
+            claim=claim,
+            bounds=tuple(_total(header, composition, None if claim is None else claim.guarantee)),
+            releases=accounts.rows(),
+            overview=accounts.overview(),
+            not_checked=tuple(_taken_on_trust(ledger, trusted, claim)),
+        )
     return Accounted(header, composition, accounting)
 
 

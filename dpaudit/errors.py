@@ -71,7 +71,7 @@ class UnknownKind(InputError):
 
     code = "DPA103"
     default_why = "an unknown release cannot be accounted for, and is never counted as free"
-    default_remedy = "use a kind listed in docs/design.md, or an opaque mechanism with a justification"
+    default_remedy = "use a kind of docs/proving/mechanisms.md, or an opaque mechanism with a justification"
 
 
 class SensitivityTooSmall(InputError):

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import L2, ZCDP, Claim, Gaussian, Pair, progress
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Pair, progress
+from dpaudit.accountants.calibration.calibration import scale_ledger
+from dpaudit.app.verbs.planning.epsilon import epsilon
 from dpaudit.progress import Work, shown_by, words
 
 Seen = list[str]
@@ -76,6 +79,7 @@ def test_a_forked_process_shows_nothing() -> None:
 
 
 NOISE = Gaussian(sigma=4.0, sensitivity=L2(2.0))
+CLAIM = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
 
 
 def column_sums(data: Any, curator: Any) -> Any:
@@ -84,21 +88,45 @@ def column_sums(data: Any, curator: Any) -> Any:
 
 def test_certify_and_a_sampling_audit_say_what_they_do() -> None:
     seen, watching = watched()
-    claim = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
     data = np.eye(5, 3)
     with watching:
         few = functools.partial(dpaudit.audit, trials=2)
-        dpaudit.certify(column_sums, data, claim=claim, pairs=Pair(data, -data), auditor=few)
+        dpaudit.certify(column_sums, data, claim=CLAIM, pairs=Pair(data, -data), auditor=few)
         steps = [said for said in seen if "replays" not in said]
-        assert steps[:5] == ["making its worst pairs", "", "running it", "", "auditing it"]
+        told = ["making its worst pairs", "running it", "computing what was spent", "auditing it"]
+        assert list(filter(None, steps))[:4] == told
         assert any(said.endswith(" replays, auditing it") for said in seen)
         assert seen[-1] == ""
         seen.clear()
         pair = Pair(data, np.vstack([-data[:1], data[1:]]))
-        dpaudit.audit(column_sums, (pair, pair), claim=claim, method="sequential", trials=100, chunk=50)
+        dpaudit.audit(column_sums, (pair, pair), claim=CLAIM, method="sequential", trials=100, chunk=50)
     assert seen[0] == "0 of 200 runs a side"
     assert any(said.startswith("200 of 200 runs a side, pair 2 of 2") for said in seen)
     assert seen[-1] == ""
+
+
+def test_what_only_computes_says_so_too(tmp_path: Path) -> None:
+    """Each may take seconds: many different releases, and noise that is confirmed a second time."""
+    result = dpaudit.run(column_sums, np.eye(5, 3), claim=CLAIM)
+    result.ledger.write(tmp_path / "ledger.jsonl")
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[release]]\nmechanism = "laplace"\nscale = 1\n' * 3)
+    target = ApproxDP(epsilon=1.0, delta=1e-6)
+    seen, watching = watched()
+    with watching:
+        for compute, said in (
+            (lambda: dpaudit.account(result.ledger), "computing what was spent"),
+            (lambda: dpaudit.verify(tmp_path / "ledger.jsonl"), "computing what was spent"),
+            (lambda: dpaudit.epsilon(NOISE, 1e-6), "computing epsilon"),
+            (lambda: dpaudit.calibrate(NOISE, target), "finding the noise and confirming it"),
+            (lambda: scale_ledger(result.ledger, target), "finding the factor and confirming it"),
+        ):
+            compute()
+            assert seen == [said, ""]
+            seen.clear()
+        epsilon.main([str(plan), "--plot", str(tmp_path / "curve.svg")], standalone_mode=False)
+    assert seen[0] == "0 of 3 releases"
+    assert seen[-4:] == ["3 of 3 releases", "", "drawing curve.svg", ""]
 
 
 class Cell:

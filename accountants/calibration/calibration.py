@@ -37,6 +37,7 @@ from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, dominating
+from dpaudit.progress import Work
 
 #: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
 _MOST_RAISE = 1e-6
@@ -105,7 +106,8 @@ def calibrate(
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
     release = Release(label=prototype.kind, mechanism=prototype.with_noise(1.0), count=count)
     start = 1.0 if sensitivity is None else sensitivity.value
-    answer = _least_factor(compose([release], neighbouring), target, start)
+    with Work("finding the noise and confirming it"):
+        answer = _least_factor(compose([release], neighbouring), target, start)
     mechanism = scaled(release.mechanism, answer.factor)
     name, value = mechanism.noise or ("", math.nan)
     return Calibrated(**vars(answer), mechanism=mechanism, parameter=name, value=value, count=count)
@@ -135,7 +137,8 @@ def scale_ledger(
     fixed = tuple(r.label for r in releases if r.mechanism.noise is None)
     if len(fixed) == len(releases):
         raise CannotBound("no release has noise that could be scaled", where="ledger")
-    answer = _least_factor(composition, target, 1.0)
+    with Work("finding the factor and confirming it"):
+        answer = _least_factor(composition, target, 1.0)
     new = (r.model_copy(update={"mechanism": scaled(r.mechanism, answer.factor)}) for r in releases)
     return Rescaled(**vars(answer), releases=tuple(new), fixed=fixed)
 

@@ -77,7 +77,7 @@ def structure(tree: Path) -> Structure:
     """What the imports of the package in `tree` say."""
     sys.path.insert(0, str(tree))
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
-    inside = graph.modules - {PACKAGE}
+    inside = graph.modules - {PACKAGE, f"{PACKAGE}.__main__"}  # which starts the app, and is no room
     files = {PACKAGE: frozenset[str]()}
     files |= {one: frozenset(graph.find_modules_directly_imported_by(one)) & inside for one in inside}
 

@@ -29,7 +29,7 @@ _SAMPLED: Final = get_args(OnSample.model_fields["mechanism"].annotation)
 def parameters(kind: str) -> dict[str, type | None]:
     """What a mechanism of a kind is described by: its fields, a kernel's, and those of sampling from it.
 
-    Each with its type, int, float or str, or None where it takes a list. Raises `UnknownKind`.
+    Each with its type, int, float, str or bool, or None where it takes lists or tables. Raises `UnknownKind`.
     """
     if kind not in DESCRIBED:
         remedy = f"{did_you_mean(kind, DESCRIBED)}known mechanisms: {', '.join(DESCRIBED)}"
@@ -94,7 +94,7 @@ def _type(field: FieldInfo) -> type | None:
         return float if kind is Sensitivity else str
     found = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
     bare = [get_args(one)[0] if get_origin(one) is Annotated else one for one in found]
-    return next((one for one in bare if one in {int, float, str}), None)
+    return next((one for one in bare if one in {int, float, str, bool}), None)
 
 
 def _part(field: FieldInfo) -> type[Model] | None:

@@ -16,6 +16,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.progress import Work
 
 
 @checked("epsilon", neighbouring=Neighbouring)
@@ -39,7 +40,8 @@ def epsilon(
     if count != 1:
         why, remedy = "each release has a count of its own", "leave count out"
         raise InvalidParameter("count beside releases", where="epsilon(count=)", why=why, remedy=remedy)
-    return Cost(releases, neighbouring).bound(ApproxDP(epsilon=0.0, delta=delta))
+    with Work("computing epsilon"):
+        return Cost(releases, neighbouring).bound(ApproxDP(epsilon=0.0, delta=delta))
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,13 @@ def test_version(dpaudit: Any) -> None:
     assert dpaudit("--version").stdout.startswith("dpaudit")
 
 
+def test_the_package_is_a_command_too() -> None:
+    asked = [sys.executable, "-m", "dpaudit", "frobnicate"]
+    answered = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    assert answered.returncode == 2
+    assert answered.stderr.startswith("Usage: dpaudit [OPTIONS]")
+
+
 def test_importing_the_command_loads_nothing_that_computes_or_draws() -> None:
     program = (
         "import sys, dpaudit.app.main; print(*(set(sys.modules) & {'numpy', 'scipy', 'pydantic', 'rich'}))"

@@ -14,6 +14,11 @@ from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 from dpaudit.models import did_you_mean
 
+_BY_OPTIONS: Final = {kind: known for kind in DESCRIBED if None not in (known := parameters(kind)).values()}
+_ITEMS: Final = ", ".join(kind for kind, known in _BY_OPTIONS.items() if "steps" in known)
+ITEMS: Final = f"Number of items of {_ITEMS}; of other mechanisms of runs, as --count."
+MONOTONE: Final = "Of a sparse vector: a unit moves all values in one direction."
+
 #: What is said of parameters whose name says too little.
 _WORDS: Final = {
     "sensitivity": "Sensitivity in the mechanism's own norm; left out, 1.",
@@ -22,7 +27,8 @@ _WORDS: Final = {
     "units": "Number of units, for --size, or for --most beside --rate.",
     "most": "With --rate and --units: of larger samples so many units are kept.",
     "contribution": "Of a sample under replace-one: bound on a unit's own part of the sum.",
-    "steps": "Number of items of tree-aggregation; of other mechanisms of runs, as --count.",
+    "steps": ITEMS,
+    "monotone": MONOTONE,
     "justification": "Why the guarantee holds.",
 }
 
@@ -43,15 +49,14 @@ def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Give a verb an option for each parameter of each mechanism, as keyword arguments by their names."""
     kinds: dict[str, list[str]] = {}
     types: dict[str, type] = {}
-    for kind in DESCRIBED:
-        known = parameters(kind)
+    for kind, known in _BY_OPTIONS.items():
         for name, type_ in known.items():
-            if type_ is not None and None not in known.values():
+            if type_ is not None:
                 types[name] = type_
                 kinds.setdefault(name, []).append(kind)
     for name in reversed(types):
         words = _WORDS.get(name, f"Of {', '.join(kinds[name])}.")
-        verb = option(f"{spelled(name)} {name}", types[name], words)(verb)
+        verb = option(f"{spelled(name)} {name}", types[name], words, default=None)(verb)
     return verb
 
 

@@ -19,10 +19,11 @@ from dpaudit.app.report.chart import (
     specification,
     svg,
 )
-from dpaudit.app.text.streams import note
+from dpaudit.app.text.streams import note, printable
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
+from dpaudit.progress import Work
 
 _POINTS = 200
 _FORMATS = (".svg", ".png", ".html")
@@ -52,13 +53,14 @@ def write_pictures(paths: Sequence[Path], picture: Spec, title: str) -> None:
     require_pictures(paths)
     for path in paths:
         ending = path.suffix.lower()
-        if ending == ".png":
-            content = png(picture)
-        elif ending == ".svg":
-            content = svg(picture, background="white").encode()
-        else:
-            caption = Picture(path.name, "delta at every epsilon, by every method known.")
-            content = html_page([Heading(title), caption], {path.name: svg(picture)}).encode()
+        with Work(f"drawing {printable(path.name)}"):
+            if ending == ".png":
+                content = png(picture)
+            elif ending == ".svg":
+                content = svg(picture, background="white").encode()
+            else:
+                caption = Picture(path.name, "delta at every epsilon, by every method known.")
+                content = html_page([Heading(title), caption], {path.name: svg(picture)}).encode()
         try:
             replace_file(path, content)
         except OSError as error:

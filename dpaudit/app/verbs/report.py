@@ -23,6 +23,9 @@ Format = Literal["html", "md", "latex", "card"]
 
 REPORT = "report.html"
 
+#: Endings of files that say themselves what is in them; any other file is a page in HTML.
+_FORMATS: dict[str, Format] = {".md": "md", ".tex": "latex"}
+
 
 @click.command(
     epilog="""\b
@@ -40,8 +43,8 @@ Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 @option(
     "--format form",
     ["html", "md", "latex", "card"],
-    "html: with pictures; md and latex: words and tables; card: what a model card says, in Markdown.",
-    default="html",
+    "html: with pictures; md and latex: words and tables; card: what a model card says, in Markdown."
+    "  [default: what FILE's ending says, or html]",
 )
 @option(
     "--ledger",
@@ -55,7 +58,7 @@ Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
     metavar="FILE",
 )
 def report(
-    *, certificate: Path, path: Path | None, form: Format, ledger: Path | None, registry: Path | None
+    *, certificate: Path, path: Path | None, form: Format | None, ledger: Path | None, registry: Path | None
 ) -> None:
     """Say what CERTIFICATE says, on one page for people who did not make it.
 
@@ -64,6 +67,11 @@ def report(
     """
     if certificate.is_dir():
         certificate /= "certificate.json"  # as `dpaudit certify -o` calls it
+    ending = "" if path is None else path.suffix.lower()
+    if ending == ".pdf":
+        remedy = "write an .html file, open it in a browser and print it"
+        raise UsageError("a report as .pdf", where="--output", why="no page is printed here", remedy=remedy)
+    form = form or _FORMATS.get(ending, "html")
     beside = certificate.parent / LEDGER
     kept = ledger if ledger is not None else beside if beside.is_file() else None
     for output in (path, registry):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, Release, judge
+from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, Release, judge
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.verbs.report import report_text
@@ -85,9 +85,9 @@ def test_the_detectors_find_what_they_are_for(browser: Browser, tmp_path: Path) 
     assert (browser.requests(), browser.complaints()) == ([], [])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report_in_the_browser(browser: Browser, report: Path, scheme: str) -> None:
-    browser.open(report, scheme=scheme)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 900), ("dark", 900), ("light", 1600)])
+def test_a_report_in_the_browser(browser: Browser, report: Path, scheme: str, width: int) -> None:
+    browser.open(report, scheme=scheme, width=width)
     assert browser.complaints() == []
     assert browser.requests() == []
     marks = browser.evaluate(MARKS)
@@ -110,16 +110,46 @@ def test_a_report_on_a_telephone(browser: Browser, report: Path) -> None:
     assert browser.evaluate("document.querySelector('.scroll').scrollWidth") > 360
 
 
+def test_a_plain_table_fits_on_a_telephone(browser: Browser, tmp_path: Path) -> None:
+    """Five columns with short words: what is proved stands in the fourth, and is not cut off."""
+    ledger = Ledger(
+        Header(algorithm="sums", unit="row", neighbouring="replace-one", claim=Claim(ZCDP(rho=1)))
+    )
+    for day in range(4):
+        noise = Gaussian(sigma=2.1 + day, sensitivity=L2(1.0, "clipped"))
+        ledger.append(Release(label=f"day {day}", mechanism=noise))
+    ledger.finish()
+    page = tmp_path / "report.html"
+    page.write_text(
+        report_text(judge(ledger, account(ledger), [], command="dpaudit certify"), ()), encoding="utf-8"
+    )
+    browser.open(page, width=360)
+    cut = "document.querySelector('.scroll').getBoundingClientRect().right"
+    proved = "document.querySelectorAll('.scroll td')[3].getBoundingClientRect().right"
+    assert browser.evaluate("document.querySelectorAll('.scroll th')[3].textContent") == "proved"
+    assert browser.evaluate(proved) <= browser.evaluate(cut)
+
+
 def test_a_report_on_paper(browser: Browser, report: Path) -> None:
     browser.open(report, scheme="dark")
     printed = base64.b64decode(browser.call("Page.printToPDF")["data"])
     assert printed.startswith(b"%PDF")
     assert len(printed) > 20_000
+    # A letter page of 8.5 by 11 inches without the margins of the style sheet. No page but the last is left
+    # half empty: all together are filled to more than two thirds.
+    width, height = 8.5 * 96 - 32 * 96 / 25.4, 11 * 96 - 36 * 96 / 25.4
+    pages = printed.count(b"/Type /Page\n")
     browser.call(
         "Emulation.setEmulatedMedia",
         media="print",
         features=[{"name": "prefers-color-scheme", "value": "dark"}],
     )
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=int(width), height=900, deviceScaleFactor=1, mobile=False
+    )
+    long = browser.evaluate("document.documentElement.scrollHeight") / height
+    assert pages >= 2
+    assert 2 / 3 * (pages - 1) < long
     assert luminance(browser.evaluate(COLOURS)["back"]) > 0.9 or browser.evaluate(
         "getComputedStyle(document.documentElement).getPropertyValue('--page').trim()"
     ) == ("#ffffff")

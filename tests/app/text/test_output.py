@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dpaudit.app.text.output import assured, counted, lower, print_text, table, upper
 from dpaudit.app.text.streams import printable
+from dpaudit.mechanisms import KINDS
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
@@ -112,6 +113,16 @@ def test_a_spare_column_is_left_out_before_a_word_is_broken(
     assert all(word in shown for text in (row[0], row[1], row[4]) for word in text.split())
     assert ("sensitivity" in shown) == (columns > 60)
     assert max(map(len, shown.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_name_of_a_mechanism_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    words = f"mechanism=({kind}"
+    print_text(table(["release", "mechanism", "moved"], [["sums", words, "x" * 20]], spare=("moved",)))
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("columns", "left"), [(78, "abc"), (44, "ac"), (40, "a")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,39 @@ import pytest
 from click.testing import CliRunner
 
 from dpaudit.app.main import main
+from dpaudit.mechanisms.described import DESCRIBED
 from tests.printed import is_printed
 
 PAGE = (Path(__file__).parents[3] / "docs" / "proving" / "epsilon.md").read_text(encoding="utf-8")
+PLANS = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    (plan,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
-    Path("plan.toml").write_text(plan)
+    Path("plan.toml").write_text(PLANS[0])
     shown = re.findall(r"```console\n\$ dpaudit (.*?)\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(shown) == 2
     for command, output in shown:
         printed = CliRunner().invoke(main, command.split()).stdout
         assert is_printed(printed, output), printed
+
+
+def test_every_mechanism_that_no_options_describe_is_in_the_plan_with_lists(tmp_path: Path) -> None:
+    path = tmp_path / "lists.toml"
+    path.write_text(PLANS[1])
+    asked = ["epsilon", str(path), "--delta", "1e-5", "--output-format", "json"]
+    answered = CliRunner().invoke(main, asked)
+    assert answered.exit_code == 0, answered.stderr
+    releases = json.loads(answered.stdout)["releases"]
+    assert all(release["bounds"] for release in releases)
+    # Options describe every other one: their errors ask for a number, or for nothing.
+    refused = [kind for kind in DESCRIBED if "DPA105" in CliRunner().invoke(main, ["epsilon", kind]).stderr]
+    assert refused == [release["mechanism"]["kind"] for release in sorted(releases, key=_place)]
+
+
+def _place(release: dict[str, Any]) -> int:
+    return list(DESCRIBED).index(release["mechanism"]["kind"])
 
 
 def test_the_python_gives_what_its_comment_says(capsys: pytest.CaptureFixture[str]) -> None:

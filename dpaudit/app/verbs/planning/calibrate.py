@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
-from dpaudit.app.options.mechanism_options import complete_mechanism, spelled, take_count
+from dpaudit.app.options.mechanism_options import ITEMS, MONOTONE, complete_mechanism, spelled, take_count
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -18,7 +18,6 @@ from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 from dpaudit.models import did_you_mean
-from dpaudit.progress import Work
 
 #: The mechanisms whose noise is free to choose, each with the parameter that sets it.
 FREE = {
@@ -30,6 +29,10 @@ FREE = {
 
 @click.command(
     "calibrate",
+    help=f"""Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
+
+    MECHANISM is one of {", ".join(FREE)}; of one with an epsilon, the largest is found.
+    """,
     epilog="""\b
 Examples:
   dpaudit calibrate gaussian --epsilon 1 --delta 1e-6
@@ -51,7 +54,9 @@ no answer is given. The noise that is printed meets the target to its last digit
 @option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
 @option("--sensitivity", float, "Sensitivity in the mechanism's own norm.  [default: 1]")
 @option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
-@option("--steps", COUNT, "Number of items of tree-aggregation; of other mechanisms of runs, as --count.")
+@option("--steps", COUNT, ITEMS)
+@option("--answers", COUNT, "Of a sparse vector: number of yeses.  [default: 1]")
+@option("--monotone", bool, MONOTONE, default=None)
 @option(
     "--neighbouring",
     NEIGHBOURING,
@@ -62,11 +67,7 @@ no answer is given. The noise that is printed meets the target to its last digit
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **options: Any
 ) -> None:
-    """Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
-
-    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
-    gaussian-process, randomized-response or exponential; for the last two, the largest epsilon is found.
-    """
+    """Find the least noise of a mechanism, or the factor of a ledger's."""
     target = stated.guarantee()
     if target is None:
         why = "without a target no noise at all would be enough"
@@ -77,13 +78,11 @@ def calibrate_command(
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
         count = take_count(subject, given, spelled)
         prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled)
-        with Work("finding the noise and confirming it"):
-            found = calibrate(prototype, target, count=count, neighbouring=relation)
+        found = calibrate(prototype, target, count=count, neighbouring=relation)
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:
         given |= {} if stated.neighbouring is None else {"neighbouring": stated.neighbouring}
-        with Work("finding the factor and confirming it"):
-            rescaled = scale_ledger(_ledger(subject, list(given), allow_unhashed=allow_unhashed), target)
+        rescaled = scale_ledger(_ledger(subject, list(given), allow_unhashed=allow_unhashed), target)
         answer, parts = _ledger_answer(subject, rescaled), _ledger_text(subject, rescaled)
     if output_format == "json":
         output.print_json(answer)

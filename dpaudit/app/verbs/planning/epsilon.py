@@ -31,6 +31,7 @@ from dpaudit.mechanisms import KINDS
 from dpaudit.mechanisms.described import DESCRIBED, parameters
 from dpaudit.models import did_you_mean, named_by
 from dpaudit.pipeline.epsilon import Cost
+from dpaudit.progress import Work
 
 #: Scales on which releases have one figure, and its name; the figure here is not used.
 _SCALES: dict[AnyGuarantee, str] = {
@@ -97,12 +98,14 @@ def epsilon(
     given = {name: value for name, value in described.items() if value is not None}
     releases, relation = _releases(subject, given, neighbouring)
     cost = Cost(releases, relation)
-    found = _figures(cost, scales, required=bool(deltas))
-    alone = [found]
-    if len(releases) > 1:
-        alone = [_figures(Cost([one], relation), scales, required=bool(deltas)) for one in releases]
+    with Work("releases", len(releases)) as work:
+        alone: list[_Figures] = []
+        for one in releases:
+            alone.append(_figures(Cost([one], relation), scales, required=bool(deltas)))
+            work(len(alone))
+        found = alone[0] if len(alone) == 1 else _figures(cost, scales, required=bool(deltas))
+        curves = cost.curves() if curve or pictures else ()
     verdicts = {stated: Proof.PROVED if _proved(stated, found) else Proof.NOT_PROVED for stated in claims}
-    curves = cost.curves() if curve or pictures else ()
     if pictures:
         _draw(pictures, cost, found, claims, curves)
     if output_format == "json":
@@ -128,9 +131,10 @@ def _releases(
 ) -> tuple[list[Release], Neighbouring]:
     default = Neighbouring(neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
     if subject in KINDS:
-        if subject in DESCRIBED and None in parameters(subject).values():
-            what, why = f"{subject} needs lists", "an option is one number"
-            remedy = "write them in a plan, as docs/proving/epsilon.md has one"
+        lists = [name for name, type_ in parameters(subject).items() if type_ is None]
+        if lists:
+            what, why = f"{subject} needs {' and '.join(lists)}", "an option is one number or word"
+            remedy = f"write a plan.toml; docs/proving/epsilon.md has one with {subject}"
             raise UsageError(what, where="MECHANISM|PLAN", why=why, remedy=remedy)
         return [release_of(subject, given, spelled)], default
     path = Path(subject)

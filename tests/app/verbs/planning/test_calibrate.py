@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dpaudit.app.verbs.planning.calibrate import FREE
+from dpaudit.mechanisms.described import parameters
 
 
 def test_gaussian_noise_with_both_accountants_and_the_slack(answer: Any) -> None:
@@ -39,6 +43,21 @@ def test_a_sampled_sum(answer: Any) -> None:
     )
     assert found["value"] == pytest.approx(1.0, rel=1e-7)
     assert found["verified_by"]["proves"] is False
+
+
+def test_every_mechanism_with_free_noise_is_named_and_answered(answer: Any, dpaudit: Any) -> None:
+    words = " ".join(dpaudit("calibrate", "--help").stdout.replace("-\n", "-").split())
+    for kind in FREE:
+        assert re.search(rf"{kind}[,;]", words.replace("- ", "-")), kind
+        steps = ["--steps", 4] if "steps" in parameters(kind) else []
+        status, found = answer("calibrate", kind, "--epsilon", 1, "--delta", 1e-6, *steps)
+        assert status == 0
+        assert found["mechanism"]["kind"] == kind
+    _, one = answer("calibrate", "gaussian-sparse-vector", "--rho", 1, "--steps", 4)
+    assert one["value"] == pytest.approx(math.sqrt(2.0), rel=1e-12)  # as if all four values were released
+    status, both = answer("calibrate", "sparse-vector", "--epsilon", 1, "--answers", 2, "--monotone")
+    assert status == 0
+    assert (both["mechanism"]["answers"], both["mechanism"]["monotone"]) == (2, True)
 
 
 def test_text_says_the_noise_to_its_last_digit(dpaudit: Any) -> None:
@@ -88,6 +107,8 @@ def test_a_ledger_is_told_its_factor(answer: Any, dpaudit: Any, ledger_file: Cal
         ["discrete-gaussian", "--rho", 1, "--rate", 0.1],
         ["gaussian", "--epsilon", 1, "--delta", 1e-6, "--rate", 2],
         ["randomized-response", "--rho", 1, "--sensitivity", 2],
+        ["laplace", "--rho", 1, "--monotone"],
+        ["laplace", "--rho", 1, "--answers", 2],
         ["no-such-thing", "--rho", 1],
     ],
 )

@@ -123,6 +123,7 @@ def test_text_has_every_scale_and_what_is_not_checked(dpaudit: Any) -> None:
         (["discrete-laplace", "--scale", 2], "epsilon", 0.5),
         (["pure-dp", "--epsilon", 0.1, "--steps", 10], "epsilon", 1.0),
         (["report-noisy-max", "--epsilon", 1, "--noise-law", "laplace"], "epsilon", 1.0),
+        (["sparse-vector", "--epsilon", 1, "--answers", 2, "--count", 3], "epsilon", 3.0),
         # A subset of 3 of 10: log(1 + 0.3 (e - 1)).
         (
             ["randomized-response", "--epsilon", 1, "--size", 3, "--units", 10],
@@ -135,6 +136,23 @@ def test_every_mechanism(answer: Any, arguments: list[object], figure: str, expe
     status, found = answer("epsilon", *arguments)
     assert status == 0
     assert bound(found["bounds"], figure) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("flag", "moved"), [((), 6.0), (("--monotone",), 2.0)])
+def test_a_flag_is_part_of_what_is_asked(answer: Any, flag: tuple[str, ...], moved: float) -> None:
+    steps, sigma, delta = 10_000, 8.0, 1e-6
+    asked = ["gaussian-sparse-vector", "--sigma", sigma, "--steps", steps, *flag]
+    _, found = answer("epsilon", *asked, "--delta", delta)
+    # Zhu and Wang 2020: alpha moved/(2 sigma^2) + log(N)/(alpha - 1) of one yes among N outcomes, and what
+    # Canonne, Kamath and Steinke 2020, Proposition 12, make of it. The orders here are closer together.
+    orders = [1.0 + 1.05**power for power in range(-50, 150)]
+    expected = min(
+        alpha * moved / (2.0 * sigma**2)
+        + (math.log(steps + 1) - math.log(delta * alpha)) / (alpha - 1.0)
+        + math.log1p(-1.0 / alpha)
+        for alpha in orders
+    )
+    assert expected <= bound(found["bounds"], "epsilon", delta=delta) <= 1.04 * expected
 
 
 def test_what_fails_with_a_small_probability_has_its_own_delta(answer: Any, dpaudit: Any) -> None:
@@ -207,7 +225,7 @@ def test_the_curve_is_printed_and_drawn(answer: Any, dpaudit: Any, tmp_path: Pat
     [
         (["gausian", "--sigma", 1], "did you mean 'gaussian'?"),
         (["poisson-sampled"], "such as its rate"),
-        (["tabulated"], "write them in a plan"),
+        (["tabulated"], "tabulated needs losses and probabilities why: an option is one number or word"),
         (["missing.toml"], "No such file"),
         (["gaussian"], "add --sigma"),
         (["gaussian", "--sigma", 1, "--scale", 1], "--scale with gaussian"),

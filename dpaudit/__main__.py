@@ -1,0 +1,6 @@
+"""`python -m dpaudit`, where the command itself is not on the path."""
+
+from dpaudit.app.main import main
+
+if __name__ == "__main__":
+    main(prog_name="dpaudit")
