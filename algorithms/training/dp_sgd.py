@@ -60,7 +60,7 @@ class DPSGD(Trainer):
         return {**super().parameters, **more, **cut}
 
     def __call__(self, data: Array, curator: Curator) -> Array:
-        """Algorithm 1; the curator draws each batch, clips, adds up and adds the noise in one call.
+        """Algorithm 1; the curator draws each batch, clips, adds up and adds the noise.
 
         Raises `DataError` (for the data's holder): records of another form than the model's.
         """

@@ -158,10 +158,15 @@ class NormalisedByTheBatch(DPSGD):
 
 @dataclass(frozen=True, eq=False)
 class Doubled(DPSGD):
-    """Each record is taken twice, so that it is hardly ever left out."""
+    """Each record is taken twice, so that it is hardly ever left out, in a sum that does not count its rows."""
 
-    def gradients(self, theta: Array, records: Array) -> Array:
-        return super().gradients(theta, records).repeat(2, axis=0)
+    def __call__(self, data: Array, curator: Curator) -> Array:
+        theta = self.model.initial()
+        for _ in range(self.steps):
+            rows = self.gradients(theta, data).repeat(2, axis=0)
+            noisy = curator.release_sum(rows, bound=self.bound, mechanism=self._mechanism(), label="gradient")
+            theta = self.stepped(theta, noisy / (self.rate * self.records))
+        return theta
 
 
 @dataclass(frozen=True, eq=False)
