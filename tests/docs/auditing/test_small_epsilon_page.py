@@ -1,0 +1,98 @@
+"""The program of the table of bounds at a small epsilon: its probabilities, its best events, its page."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "programs")
+    return import_module("make_small_epsilon")
+
+
+def test_the_page_has_the_marks_between_which_the_table_is_written(program: Any) -> None:
+    page = program.PAGE.read_text(encoding="utf-8")
+    assert page.count(program.BEGIN) == page.count(program.END) == 1
+    assert page.index(program.BEGIN) < page.index(program.END)
+
+
+def test_the_best_event_of_svt5_is_the_one_that_the_other_side_never_has(program: Any) -> None:
+    # Its threshold, 1 + Laplace noise of scale 20, lies within 1 of 1: then 5 of 10 answers are yes.
+    runs, likely = program.RUNS, 1 - np.exp(-1 / 20)
+    bound = program.MECHANISMS["SVT5"].best(runs)
+    # A count of 0 means at most 3 at 95%; the exact test, which allows for other counts too, about 5.
+    most = np.log(likely * runs / -np.log(0.05))
+    assert most - 0.5 < bound < most
+
+
+@pytest.mark.parametrize("name", ["SVT4", "SVT5", "SVT6"])
+def test_the_probabilities_are_those_of_the_draws(program: Any, name: str) -> None:
+    """Each frequency in 40,000 runs is within 6 standard errors: some 50 of them err once in 10^7."""
+    mechanism, runs = program.MECHANISMS[name], 40_000
+    samples = mechanism.samples(runs, 1)
+    for outputs, answers in zip((samples.data, samples.neighbour), mechanism.pair, strict=True):
+        if name == "SVT4":
+            found = np.where((outputs == 1).any(axis=1), outputs.argmax(axis=1), 10)
+        elif name == "SVT6":
+            found = 6 * outputs[:, :5].sum(axis=1) + outputs[:, 5:].sum(axis=1)
+        else:
+            found = np.where(outputs.all(axis=1), 2, np.where(outputs.any(axis=1), 1, 0))
+        probabilities = mechanism.cells(answers)
+        counts = np.bincount(found.astype(int), minlength=len(probabilities))
+        if name == "SVT5" and probabilities[1] == 0.0:
+            assert counts[1] == 0
+        spread = np.sqrt(runs * probabilities * (1 - probabilities)) + 1
+        assert np.all(np.abs(counts - runs * probabilities) <= 6 * spread)
+
+
+def test_the_probabilities_of_values_are_those_of_the_draws(program: Any) -> None:
+    """As the others: of `SVT3` where it stops, with its answer below or above 1; of both maxima, below 30."""
+    runs = 40_000
+    for name in ("SVT3", "ReportNoisyMax3", "ReportNoisyMax4"):
+        mechanism = program.MECHANISMS[name]
+        samples = mechanism.samples(runs, 1)
+        for outputs, answers in zip((samples.data, samples.neighbour), mechanism.pair, strict=True):
+            cells = mechanism.cells(answers)
+            assert cells.sum() == pytest.approx(1.0, abs=1e-6)
+            if name == "SVT3":
+                at = np.searchsorted(program._GRID, 1.0)
+                expected = [part[:at].sum() for part in np.split(cells[:-1], 10)]
+                counts = [np.sum((column > -500) & (column <= 1)) for column in outputs.T]
+            else:
+                expected = [cells[: np.searchsorted(program._GRID, 30.0)].sum()]
+                counts = [np.sum(outputs <= 30)]
+            share = np.array(expected)
+            assert np.all(np.abs(counts - runs * share) <= 6 * np.sqrt(runs * share * (1 - share)) + 2)
+
+
+def test_an_innocent_mechanism_has_no_event_beyond_its_claim(program: Any) -> None:
+    p, q = (
+        program.MECHANISMS["NoisyHist1"].cells(answers) for answers in program.MECHANISMS["NoisyHist1"].pair
+    )
+    likely = np.minimum(p, q) > 1e-9  # in smaller cells rounding is seen
+    assert np.abs(np.log(p[likely] / q[likely])).max() <= 0.1 + 1e-6
+
+
+def test_a_table_is_written_between_its_marks(
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{program.BEGIN}old\n{program.END}after\n", encoding="utf-8")
+    monkeypatch.setattr(program, "PAGE", page)
+    monkeypatch.setattr(program, "RUNS", 2_000)
+    monkeypatch.setattr("sys.argv", ["x", "--audits", "3", "--only", "NoisyHist2", "--write"])
+    assert program.main() == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert re.search(r"\| `NoisyHist2` \| \d\.\d+ \| \d\.\d+ \|", text)
