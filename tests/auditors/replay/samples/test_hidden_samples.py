@@ -158,7 +158,7 @@ class NormalisedByTheBatch(DPSGD):
 
 @dataclass(frozen=True, eq=False)
 class Doubled(DPSGD):
-    """Each record is taken twice, so that it is hardly ever left out, in a sum that does not count its rows."""
+    """Each record is taken twice, so that it is hardly ever left out, in a sum that counts no rows."""
 
     def __call__(self, data: Array, curator: Curator) -> Array:
         theta = self.model.initial()
