@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
+import dpaudit
 from dpaudit.auditors.replay import sampler_check
 
 # Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
@@ -33,8 +35,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Where a build server says so, progress is not shown. A test that wants that says so itself.
 os.environ.pop("CI", None)
 
-# The interpreters that tests start would each compile the package again where no bytecode may be written.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A target that a test edits twice in a second has the bytecode of its first form, where there is any. That of
+# the package is made once: each interpreter that a test starts would compile it again.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+sys.dont_write_bytecode = True
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    compileall.compile_dir(Path(dpaudit.__file__).parent, quiet=2)
 
 # Nothing that is made while tests are collected is garbage; looking for it took a third of that time.
 gc.disable()
