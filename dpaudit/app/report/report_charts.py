@@ -2,8 +2,11 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
 from dpaudit.app.report import chart
@@ -13,15 +16,19 @@ from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.streams import printable
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.curve_points import trade_off
+from dpaudit.certificate.curve_points import CurvePoints, trade_off
 from dpaudit.certificate.verdicts import Audit, Proof, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.mechanisms import Array
 
 _LONGEST_LABEL = 32
 _LEAST_DELTA = 1e-12  # below it a logarithmic axis says nothing to a reader
 _SHOWN_DELTA = 1e-6  # at this delta a claim on a scale without one is shown as a point
 _POINTS = 240
+_APART = 0.02  # decades
+
+Point: TypeAlias = tuple[float, float]
 
 
 def charts(certificate: Certificate) -> dict[str, Drawn]:
@@ -179,9 +186,9 @@ def _profile(certificate: Certificate) -> Drawn | None:
         return None
     claim = certificate.claim.guarantee
     end = _end(certificate)
-    names = [curve.method for curve in certificate.profile]
+    drawn = _told_apart(certificate.profile, end)
+    names = [name for name, _ in drawn]
     tones, dashes = list(chart.COLOURS[: len(names)]), list(chart.DASHES[: len(names)])
-    drawn = [(curve.method, curve.points) for curve in certificate.profile]
     if not isinstance(claim, ApproxDP):
         names, tones, dashes = [*names, "the claim"], [*tones, chart.BAD], [*dashes, chart.BAD_DASH]
         drawn.append(("the claim", tuple(_claim_curve(claim, end))))
@@ -212,6 +219,25 @@ def _profile(certificate: Certificate) -> Drawn | None:
     return {"layer": layers, "width": chart.WIDTH, "height": chart.HEIGHT}, (
         f"What each accountant proves: the delta at every epsilon; lower is stronger; {where}."
     )
+
+
+def _told_apart(profile: Sequence[CurvePoints], end: float) -> list[tuple[str, Sequence[Point]]]:
+    """Each curve that is seen up to `end`, with its name; curves on each other are one, with all names.
+
+    They do where they are nowhere 0.02 decades apart, half a dot of the picture.
+    """
+    at, apart = np.linspace(0.0, end, chart.WIDTH), list[tuple[list[str], Array, CurvePoints]]()
+    for curve in profile:
+        epsilons, deltas = np.array(curve.points).T
+        height = np.log10(np.maximum(np.interp(at, epsilons, deltas), _LEAST_DELTA))
+        if height.max() <= math.log10(_LEAST_DELTA):
+            continue
+        same = next((names for names, other, _ in apart if np.abs(height - other).max() < _APART), None)
+        if same is None:
+            apart.append(([curve.method], height, curve))
+        else:
+            same.append(curve.method)
+    return [(", ".join(names), curve.points) for names, _, curve in apart]
 
 
 def _trade_off(certificate: Certificate) -> Drawn:

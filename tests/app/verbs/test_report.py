@@ -181,6 +181,23 @@ def test_of_one_release_no_picture_has_a_single_bar_or_step() -> None:
     assert "after each release" not in report_text(certificate(), ())
 
 
+def test_a_legend_names_the_curves_that_are_seen() -> None:
+    """Of one Gaussian release two accountants have the same curve, and so do the two of a zCDP claim."""
+
+    def legend(made: Certificate) -> list[str]:
+        return list(charts(made)["profile"][0]["layer"][0]["encoding"]["color"]["scale"]["domain"])
+
+    made = certificate(claim=ZCDP(rho=0.5))
+    assert [curve.method for curve in made.profile] == ["gdp", "zcdp", "rdp", "pld"]
+    assert legend(made) == ["gdp, pld", "zcdp, rdp", "the claim"]
+    (exact, *others) = made.profile
+    raised = exact.model_copy(update={"points": tuple((e, min(1.0, 1.1 * d)) for e, d in exact.points)})
+    apart = made.model_copy(update={"profile": (raised, *others)})
+    assert legend(apart) == ["gdp", "zcdp, rdp", "pld", "the claim"]
+    unseen = exact.model_copy(update={"points": tuple((e, 1e-13 * d) for e, d in exact.points)})
+    assert legend(made.model_copy(update={"profile": (unseen, *others)})) == ["zcdp, rdp", "pld", "the claim"]
+
+
 def test_a_picture_that_is_no_vega_lite_is_seen_by_every_test_that_draws_it() -> None:
     """The check of `tests/app/conftest.py` itself."""
     encoding = {"x": {"field": "x", "type": "quantitative"}}
