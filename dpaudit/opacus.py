@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpaudit.claims.arguments import require_kind
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter, UsageError
@@ -28,7 +29,13 @@ load_ahead()
 
 
 def attach(
-    to: Any, curator: Curator, loader: Any = None, *, records: int | None = None, label: str = "gradient"
+    to: Any,
+    curator: Curator,
+    loader: Any = None,
+    *,
+    rate: float | None = None,
+    records: int | None = None,
+    label: str = "gradient",
 ) -> None:
     """Let a curator draw the samples and the noise of Opacus's training.
 
@@ -38,6 +45,9 @@ def attach(
         curator: of the run. Every step is a line of its ledger, and its budget, if it holds one, is charged
             before the step: one that does not fit raises `BudgetExceeded`, and the parameters stay.
         loader: the `DPDataLoader` that the optimizer's batches come from.
+        rate: the loader's sampling rate as it is publicly known. Of any other loader than one by
+            ``DPDataLoader(..., sample_rate=rate)`` Opacus computes it, and the number of steps, from the
+            number of records: it may be left out where that is public, as none may be added or removed.
         records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
             is that of the data set, which is public unless a record may be added or removed.
         label: of the steps, in the ledger.
@@ -46,8 +56,9 @@ def attach(
         UsageError: an optimizer that adds up gradients before they can be clipped (fast gradient clipping),
             clips layer by layer or adaptively, or trains on several machines; or batches that are no
             Poisson samples.
-        InvalidParameter: neither engine nor optimizer, no number of records where it is private, or
-            parameters in less than single precision; in training, gradients in less (autocast).
+        InvalidParameter: neither engine nor optimizer, no rate or number of records where the data's is
+            private, another rate than the loader's, or parameters in less than single precision; in
+            training, gradients in less (autocast).
         MissingExtra: Opacus is not installed.
     """
     try:
@@ -57,7 +68,7 @@ def attach(
         raise missing("opacus", "opacus", error) from None
     require_kind(curator, Curator, _WHERE)
     if isinstance(to, PrivacyEngine) and loader is None:
-        _attach_engine(to, curator, records, label)
+        _attach_engine(to, curator, rate, records, label)
         return
     if not isinstance(to, DPOptimizer):
         what = f"a {type(to).__name__}" if loader is None else f"a {type(to).__name__} with a loader"
@@ -69,7 +80,7 @@ def attach(
         raise UsageError(what, where=_WHERE, why=why, remedy=remedy)
     _require_single(to.params, "parameters")
     sampler = _poisson(loader)
-    rate, bound = float(sampler.sample_rate), float(to.max_grad_norm)
+    rate, bound = _public_rate(curator, float(sampler.sample_rate), rate), float(to.max_grad_norm)
     size = sum(each.numel() for each in to.params)
     own: Any = {"rate": rate, "bound": bound, "noise_multiplier": float(to.noise_multiplier)}
     if to.loss_reduction == "mean":
@@ -85,13 +96,28 @@ def _require_single(numbers: Any, what: str) -> None:
         raise InvalidParameter(f"{what} of type {short[0]}", where=_WHERE, why=why, remedy=remedy)
 
 
-def _attach_engine(engine: Any, curator: Curator, records: int | None, label: str) -> None:
+def _public_rate(curator: Curator, own: float, stated: float | None) -> float:
+    """The rate of a loader, of which neighbours have the same."""
+    if stated is None and curator.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE:
+        return own
+    why = "Opacus computes a loader's rate from the number of records, unless its DPDataLoader states it"
+    remedy = "give DPDataLoader(..., sample_rate=RATE), and attach(rate=RATE), a public number"
+    if stated is None:
+        raise InvalidParameter("no sampling rate", where="rate", why=why, remedy=remedy)
+    if stated != own:
+        raise InvalidParameter(f"rate = {stated} is not the loader's", where="rate", why=why, remedy=remedy)
+    return own
+
+
+def _attach_engine(
+    engine: Any, curator: Curator, rate: float | None, records: int | None, label: str
+) -> None:
     make = engine.make_private
 
     @functools.wraps(make)
     def make_private(**options: Any) -> Any:
         made = make(**options)
-        attach(made[1], curator, made[-1], records=records, label=label)
+        attach(made[1], curator, made[-1], rate=rate, records=records, label=label)
         return made
 
     engine.make_private = make_private

@@ -40,7 +40,11 @@ class Model(Protocol):
         ...
 
     def gradients(self, theta: Array, records: Array) -> Array:
-        """The gradient of every record's loss, [n, p]."""
+        """The gradient of every record's loss, [n, p].
+
+        A row follows from its record alone, to the last digit: a product of matrices (``@``) may round a
+        row otherwise where others are computed with it.
+        """
         ...
 
     def losses(self, theta: Array, records: Array) -> Array:

@@ -58,10 +58,17 @@ class Trainer:
         }
 
     def gradients(self, theta: Array, records: Array) -> Array:
-        """The gradient of every record's loss, [n, p]; zeros for a blank one."""
+        """The gradient of every record's loss, [n, p]; zeros for a blank one.
+
+        Raises `InvalidParameter`: the model gives anything else.
+        """
         present = records[:, -1] != ABSENT
         found = np.zeros((len(records), self.model.size))
-        found[present] = self.model.gradients(theta, records[present])
+        rows = np.asarray(self.model.gradients(theta, records[present]))
+        if rows.shape != found[present].shape:
+            what, remedy = "gradients that are not a row for each record", "give all rows, [n, p]"
+            raise InvalidParameter(what, where="model.gradients", remedy=remedy)
+        found[present] = rows
         return found
 
     def stepped(self, theta: Array, along: Array) -> Array:

@@ -181,6 +181,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "what a run raised, for the data's holder": ("dpaudit/pipeline/certify.py, app/verbs, app/gate", 9),
     "columns left out, what is said once": ("dpaudit/app/text, verbs", 29),
     "what stands in another's place": ("dpaudit/models.py, dpaudit/ledger/file.py", 19),
+    "legends of the curves that are seen": ("dpaudit/app/report/report_charts.py", 30),
     "pages without pictures": ("dpaudit/app/report, verbs/report.py, figures", 30),
     "reports that stand in a site": ("dpaudit/app/report, text, verbs, main.py", 27),
     "folders of ledgers as an argument": ("dpaudit/app/verbs/verify.py", 21),

@@ -80,7 +80,7 @@ def stepped(records: int = 24, bound: float = 0.5) -> Any:
 def test_a_step_is_the_mean_of_clipped_gradients() -> None:
     own = curator()
     _, model, optimizer, loader = made()
-    attach(optimizer, own, loader, records=12)
+    attach(optimizer, own, loader, rate=loader.sample_rate, records=12)
     train(model, optimizer, loader)
     assert weights(model) == pytest.approx(stepped(12), abs=1e-4)
     [release] = own.ledger.releases
@@ -94,10 +94,10 @@ def test_physical_batches_are_parts_of_one(before: bool) -> None:
     own = curator()
     _, model, optimizer, loader = made()
     if before:
-        attach(optimizer, own, loader, records=24)
+        attach(optimizer, own, loader, rate=loader.sample_rate, records=24)
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=5, optimizer=optimizer) as small:
         if not before:
-            attach(optimizer, own, small, records=24)
+            attach(optimizer, own, small, rate=1.0, records=24)
         train(model, optimizer, small)
     assert weights(model) == pytest.approx(stepped(24), abs=1e-4)
     assert len(own.ledger.releases) == 1
@@ -128,7 +128,7 @@ def test_the_curator_draws_the_batches() -> None:
     for _ in range(2):
         torch.manual_seed(0)
         _, _, optimizer, loader = made(0.5)
-        attach(optimizer, curator(), loader, records=24)
+        attach(optimizer, curator(), loader, rate=loader.sample_rate, records=24)
         found.append(
             [len(inputs) for inputs, _ in loader] + [int(inputs.sum() * 1e3) for inputs, _ in loader]
         )
@@ -138,7 +138,7 @@ def test_the_curator_draws_the_batches() -> None:
 def test_a_batch_that_is_left_out_is_noticed() -> None:
     """A loop that leaves a batch out by what is in it would make a step's being there private."""
     _, model, optimizer, loader = made(0.5)
-    attach(optimizer, curator(), loader, records=24)
+    attach(optimizer, curator(), loader, rate=loader.sample_rate, records=24)
     batches = [batch for _ in range(8) for batch in [next(iter(loader))]]
     assert len({len(inputs) for inputs, _ in batches}) > 1
     ahead = iter(loader)
@@ -155,7 +155,7 @@ def test_a_budget_stops_training_before_it_would_be_exceeded() -> None:
     mechanism = dpaudit.PoissonSampled(rate=0.25, mechanism=inner, contribution=0.5)
     own = curator(budget=RDPFilter.within(ApproxDP(epsilon=1.5, delta=1e-5), mechanism))
     _, model, optimizer, loader = made(0.25, noise=4.0)
-    attach(optimizer, own, loader, records=24)
+    attach(optimizer, own, loader, rate=loader.sample_rate, records=24)
     with pytest.raises(BudgetExceeded):
         train(model, optimizer, loader, steps=500)
     before = weights(model).tolist()
@@ -171,7 +171,7 @@ def test_the_ledger_says_that_the_sensitivity_is_declared() -> None:
     for relation, moves in (("add-or-remove-one", 0.505), ("replace-one", 1.01)):
         own = curator(relation)
         _, model, optimizer, loader = made(0.5, noise=2.0)
-        attach(optimizer, own, loader, records=24)
+        attach(optimizer, own, loader, rate=loader.sample_rate, records=24)
         train(model, optimizer, loader)
         mechanism: Any = own.ledger.releases[0].mechanism
         sensitivity = mechanism.sensitivity
@@ -202,7 +202,7 @@ def test_clipping_that_is_not_that_of_whole_gradients_is_refused(options: Any) -
         options |= {"max_clipbound": 10.0, "min_clipbound": 0.1, "unclipped_num_std": 1.0}
     _, _, optimizer, loader = made(**options)
     with pytest.raises(UsageError, match="not those of single records"):
-        attach(optimizer, curator(), loader, records=24)
+        attach(optimizer, curator(), loader, rate=loader.sample_rate, records=24)
 
 
 def test_several_machines_and_ghosts_are_refused() -> None:
@@ -215,24 +215,39 @@ def test_several_machines_and_ghosts_are_refused() -> None:
         optimizer = kind.__new__(kind)
         optimizer.original_optimizer = own
         with pytest.raises(UsageError, match=name):
-            attach(optimizer, curator(), made()[3], records=24)
+            attach(optimizer, curator(), made()[3], rate=1.0, records=24)
 
 
 def test_what_is_private_or_changes_is_refused() -> None:
     _, model, optimizer, loader = made()
     with pytest.raises(InvalidParameter, match="number of records"):
-        attach(optimizer, curator(), loader)
+        attach(optimizer, curator(), loader, rate=1.0)
     for wrong in (None, "engine", model):
         with pytest.raises(InvalidParameter, match="PrivacyEngine"):
-            attach(wrong, curator(), loader, records=24)
+            attach(wrong, curator(), loader, rate=1.0, records=24)
     with pytest.raises((InvalidParameter, UsageError), match="curator"):
-        attach(optimizer, "curator", loader, records=24)  # type: ignore[arg-type]
+        attach(optimizer, "curator", loader, rate=loader.sample_rate, records=24)  # type: ignore[arg-type]
     own = curator()
-    attach(optimizer, own, loader, records=24)
+    attach(optimizer, own, loader, rate=loader.sample_rate, records=24)
     optimizer.noise_multiplier = 5.0
     with pytest.raises(InvalidParameter, match="has changed"):
         train(model, optimizer, loader)
     assert len(own.ledger.releases) == 0
+
+
+def test_a_rate_that_follows_from_the_number_of_records_is_no_public_one() -> None:
+    """Opacus makes of a batch size the rate 1 / len(loader): one record more, and it is another."""
+    import torch
+
+    for rows, rate in ((ROWS, 0.25), (np.vstack([ROWS, ROWS[:1]]), 0.2)):
+        loader = torch.utils.data.DataLoader(dataset(rows), batch_size=6)
+        _, _, optimizer, private = made(loader=loader)
+        assert private.sample_rate == pytest.approx(rate)
+        with pytest.raises(InvalidParameter, match="no sampling rate"):
+            attach(optimizer, curator(), private, records=24)
+        attach(optimizer, curator("zero-out"), private)
+    with pytest.raises(InvalidParameter, match=r"rate = 0\.25 is not the loader's"):
+        attach(optimizer, curator(), private, rate=0.25, records=24)
 
 
 def test_gradients_in_half_precision_are_refused() -> None:
@@ -241,7 +256,7 @@ def test_gradients_in_half_precision_are_refused() -> None:
 
     own = curator()
     _, model, optimizer, loader = made()
-    attach(optimizer, own, loader, records=24)
+    attach(optimizer, own, loader, rate=loader.sample_rate, records=24)
     inputs, targets = next(iter(loader))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = (model(inputs) - targets).square().mean()
@@ -254,7 +269,7 @@ def test_gradients_in_half_precision_are_refused() -> None:
         for part in group["params"]:
             part.data = part.data.to(torch.bfloat16)
     with pytest.raises(InvalidParameter, match=r"parameters of type torch\.bfloat16"):
-        attach(optimizer, curator(), loader, records=24)
+        attach(optimizer, curator(), loader, rate=loader.sample_rate, records=24)
 
 
 @pytest.mark.parametrize(("rate", "public"), [(0.5, True), (0.5, False), (0.0, True)])
@@ -271,7 +286,7 @@ def test_public_dropout_is_refused(rate: float, public: bool) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         about: Any = {"module": model, "optimizer": optimizer, "data_loader": loader}
         made_private = PrivacyEngine().make_private(**about, noise_multiplier=1.0, max_grad_norm=0.5)
-        attach(made_private[1], own, made_private[2], records=24)
+        attach(made_private[1], own, made_private[2], rate=made_private[2].sample_rate, records=24)
         if refused:
             with pytest.raises(UsageError, match="one mask for each place"):
                 train(*made_private)
@@ -290,7 +305,7 @@ def test_what_torch_loads_at_its_first_use_is_loaded_before_runs_are_forked(modu
 def trains(rows: Any, own: Curator) -> Any:
     with public_randomness(own):
         _, model, optimizer, loader = made(rows=rows, noise=4.0)
-        attach(optimizer, own, loader, records=9)
+        attach(optimizer, own, loader, rate=loader.sample_rate, records=9)
         train(model, optimizer, loader, steps=3)
     return [each.detach().numpy() for each in model.parameters()]
 

@@ -259,3 +259,20 @@ def test_pairs_differ_in_one_record() -> None:
         for pair in pairs:
             assert len(pair.data) - len(pair.neighbour) == (1 if isinstance(algorithm, DPSGD) else 0)
             assert isinstance(algorithm.claim, Claim)
+
+
+class OfAll(Softmax):
+    """The mistake: one gradient, the mean over all records, in the place of theirs."""
+
+    def gradients(self, theta: Array, records: Array) -> Array:
+        return np.asarray(super().gradients(theta, records).mean(axis=0))
+
+
+def test_one_gradient_for_all_records_is_refused() -> None:
+    for model in (MODEL, OfAll(3, 2)):
+        trainer = DPSGD(model, CLAIMED, 1.0, 1, rate=1.0, **SGD)
+        if model is MODEL:
+            assert run(trainer, RECORDS, seed=1).output.shape == (MODEL.size,)
+            continue
+        with pytest.raises(InvalidParameter, match="a row for each record"):
+            run(trainer, RECORDS, seed=1)
