@@ -127,7 +127,10 @@ def page(found: list[dict[str, Any]]) -> str:
         row = next(one for one in found if one["topic"] == topic)
         states = ", ".join(f"{count:,} {name}" for name, count in row["states"].items() if count)
         rows.append(f"| {words.format(**row)} | {row['cases']:,} | {row['faults']} | {states} |\n")
-    how = "Written by `python docs/programs/make_reliability.py`, or `nox -s torture`; a few of these cases run with every change.\n"
+    how = (
+        "Written by `python docs/programs/make_reliability.py`, or `nox -s torture`; a few of these cases run with\n"
+        "every change.\n"
+    )
     return INTRODUCTION + "".join(rows) + DETAILS + how
 
 
