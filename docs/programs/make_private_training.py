@@ -342,7 +342,7 @@ def mnist_part(found: Mapping[Any, Array]) -> str:
         delta=DELTA,
         table=table(columns_of("mnist"), [*rows_of("mnist", found), ["Abadi et al. 2016", *published]]),
         epochs=plan.rate * plan.steps,
-        verdict=f"It is below the published figure by {', '.join(gaps)} points.",
+        verdict=f"The published figure is higher by {', '.join(gaps)} points; less than 0 is lower.",
     )
 
 
