@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpaudit.claims.arguments import require_kind
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.models import did_you_mean
 from dpaudit.tables.plan import Kind, Plan, Sums
@@ -32,6 +33,8 @@ class Frame:
     columns: Mapping[str, str]
     kinds: Mapping[str, Kind]
     engine: Literal["local", "windows", "partitions"]
+    #: Columns of pandas' objects, in which only text is a value.
+    objects: frozenset[str] = frozenset()
     #: By column, how many rows have no value there, once that is known.
     counted: dict[str, int] = field(default_factory=dict)
     #: The rows that the last plan kept, where they are in memory.
@@ -65,10 +68,13 @@ class Frame:
         return self.counted[column]
 
     def _missing(self, column: str) -> int:
-        if self.engine == "partitions":
-            return int(self.native[column].isna().sum().compute())
         import narwhals as nw
 
+        lazy = self.engine == "partitions"
+        if column in self.objects or lazy:
+            one, meta = self.native[column], {"meta": (column, "bool")} if lazy else {}
+            number = (one.map(_is_no_text, **meta) if column in self.objects else one.isna()).sum()
+            return int(number.compute() if lazy else number)
         found = nw.from_native(self.native).select(nw.col(column).is_null().cast(nw.Int64).sum())
         rows = found.rows() if isinstance(found, nw.DataFrame) else found.collect().rows()
         return int(rows[0][0] or 0)
@@ -118,6 +124,9 @@ def opened(frame: Any) -> Frame:
         return _described(native, nw.from_native(native._meta).schema, "partitions")  # noqa: SLF001  (its types)
     try:
         found = nw.from_native(native)
+    except nw.exceptions.DuplicateError:
+        what, remedy = "two columns of one name", "rename one of them"
+        raise InvalidParameter(what, where="curator.table(frame)", remedy=remedy) from None
     except TypeError:
         what, why = f"a {type(native).__name__} is no data frame", f"what is read are frames of {_READ}"
         remedy = "give such a frame, or a function that returns one"
@@ -135,7 +144,10 @@ def _described(
     native: Any, schema: Mapping[str, Any], engine: Literal["local", "windows", "partitions"]
 ) -> Frame:
     columns = {name: str(dtype) for name, dtype in schema.items()}
-    hidden = next((name for name in columns if name.startswith("dpaudit_")), None)
+    for name in columns:
+        require_kind(name, str, "curator.table(frame), the name of a column")
+    # DuckDB and Spark take names for the same whose letters differ in case alone.
+    hidden = next((name for name in columns if name.lower().startswith("dpaudit_")), None)
     if hidden is not None:
         what, why = f"a column {hidden!r}", "names that begin with dpaudit_ are used for what is computed"
         raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy="rename it")
@@ -145,7 +157,11 @@ def _described(
     pairs = types.items() if hasattr(types, "items") else ()
     objects = [name for name, dtype in pairs if str(dtype) == "object"]
     kinds |= dict.fromkeys(objects, "text")
-    return Frame(native, columns, kinds, engine)
+    return Frame(native, columns, kinds, engine, frozenset(objects))
+
+
+def _is_no_text(value: object) -> bool:
+    return not isinstance(value, str)
 
 
 def _kind(dtype: nw.dtypes.DType) -> Kind | None:
@@ -169,4 +185,6 @@ def require_known_units(frame: Frame, unit: str) -> None:
         what = f"{number} row{' has' if number == 1 else 's have'} no {unit!r}"
         why = "a row that belongs to nobody is in nobody's bound"
         remedy = "leave these rows out before, or give each of them a unit"
+        if unit in frame.objects:
+            remedy = f"convert {unit!r} to text or to whole numbers: of objects only text is a value"
         raise DataError(what, where=f"curator.table(unit={unit!r})", why=why, remedy=remedy)

@@ -59,7 +59,8 @@ def column(series: nw.Series[Any], kind: Kind) -> Column:
         values = (series if series.dtype in {nw.String, nw.Object} else series.cast(nw.String)).to_list()
         distinct = sorted({value for value in values if isinstance(value, str)})
         place = {value: i for i, value in enumerate(distinct)}
-        order = np.fromiter((place.get(value, -1) for value in values), np.int64, len(values))
+        found = (place[value] if isinstance(value, str) else -1 for value in values)  # a list has no hash
+        order = np.fromiter(found, np.int64, len(values))
         return Column(kind, order, order < 0, tuple(distinct))
     if kind == "number":
         numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)

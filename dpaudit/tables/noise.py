@@ -79,7 +79,7 @@ def _root_above(square: Fraction) -> float:
     exact = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
     scaled = exact if exact**2 == square else scaled
     found = _as_double(scaled)
-    return found if Fraction(found) >= scaled else math.nextafter(found, math.inf)
+    return found if found == math.inf or Fraction(found) >= scaled else math.nextafter(found, math.inf)
 
 
 def _as_double(number: Fraction) -> float:

@@ -248,8 +248,7 @@ def _elsewhere(make: Callable[[], Any]) -> Any:
                 try:
                     json.dump({"found": make()}, file)
                 except Exception as error:  # noqa: BLE001  (it is raised in the other process)
-                    missing = error.name if isinstance(error, ImportError) else None
-                    json.dump({"error": f"{type(error).__name__}: {error}", "missing": missing}, file)
+                    json.dump({"error": _unopened(error).__dict__}, file)
             status = 0
         finally:
             os._exit(status)
@@ -257,12 +256,25 @@ def _elsewhere(make: Callable[[], Any]) -> Any:
     with os.fdopen(reading, encoding="utf-8") as file:
         text = file.read()
     os.waitpid(pid, 0)
-    answer = json.loads(text) if text else {"error": "its process ended"}
+    answer = json.loads(text) if text else {"error": _unopened(EOFError("its process ended")).__dict__}
     if "error" in answer:
-        extra = _EXTRAS.get((answer.get("missing") or "").partition(".")[0])
-        remedy = f"pip install 'dpaudit[{extra}]'" if extra else "correct the function"
-        raise DataError(f"cannot be opened: {answer['error']}", where="--data", remedy=remedy)
+        failed = DataError("", where="--data")
+        failed.__dict__.update(answer["error"])
+        raise failed
     return answer["found"]
+
+
+def _unopened(error: Exception) -> DataError:
+    """Why data cannot be opened; the words of the author's code are quoted."""
+    if isinstance(error, DataError):
+        return error
+    missing = error.name if isinstance(error, ImportError) else None
+    extra = _EXTRAS.get((missing or "").partition(".")[0])
+    what, why = f"cannot be opened: {type(error).__name__}: {error}", "there are no data to run on"
+    remedy = f"pip install 'dpaudit[{extra}]'" if extra else "correct the function"
+    failed = DataError(what, where="--data", why=why, remedy=remedy)
+    failed.quoted = "" if missing else f": {error}"
+    return failed
 
 
 @contextmanager

@@ -35,6 +35,8 @@ Answer: TypeAlias = Any
 
 #: Rows of one cell whose sums stay below 2^62.
 _MOST_ROWS: Final = 2**32
+#: The largest bound on a value: sums of its squares stay below what a double holds.
+_LARGEST: Final = 2.0**400
 #: How many edges a histogram may have.
 _MOST_EDGES: Final = 1000
 
@@ -392,7 +394,7 @@ class Table:
 
     def _key_columns(self, by: str | Sequence[str], method: str) -> tuple[str, ...]:
         """The columns that make groups."""
-        names = (by,) if isinstance(by, str) else tuple(by)
+        names = (by,) if isinstance(by, str) else tuple(_listed(by, method, "by"))
         for name in names:
             self.frame.require_column(name, method)
             self.frame.require_kind(name, method, "text", "whole", "boolean")
@@ -522,17 +524,19 @@ class Table:
         self.frame.require_kind(column, method, "number", "whole", "boolean")
         for name, given in (("lower", lower), ("upper", upper)):
             require_kind(given, numbers.Real, f"{method}({name}=)")
-            if not math.isfinite(given):
+            if not -_LARGEST <= given <= _LARGEST:
                 what, where = f"{name} = {given!r}", f"{method}({name}=)"
-                raise InvalidParameter(what, where=where, remedy="give a finite number that is public")
-        if not lower < upper:
-            what, why = f"lower = {lower} is not below upper = {upper}", "no value lies between them"
+                remedy = f"give a public number, at most {_LARGEST:.1g} in magnitude"
+                raise InvalidParameter(what, where=where, remedy=remedy)
+        low, high = float(lower), float(upper)
+        if not low < high:
+            what, why = f"lower = {lower} is not below upper = {upper}", "no double lies between them"
             remedy = "give the public range of the values, the smaller number first"
             raise InvalidParameter(what, where=f"{method}(lower=, upper=)", why=why, remedy=remedy)
-        return float(lower), float(upper)
+        return low, high
 
     def _edges(self, column: str, edges: Sequence[float], method: str) -> tuple[float, ...]:
-        found = list(edges)
+        found = _listed(edges, "histogram", "edges")
         if not 2 <= len(found) <= _MOST_EDGES:
             what, remedy = (
                 f"{len(found)} edges",
@@ -547,6 +551,10 @@ class Table:
         """Raise `InvalidParameter` unless all values are such as the column holds."""
         kind = self.frame.kinds[name]
         wanted = {"text": str, "whole": int, "boolean": bool}[kind]
+        if kind == "whole" and (far := [each for each in values if type(each) is int and not _held(each)]):
+            what, why = f"a key of {far[0]!r}", "a column of whole numbers holds 64 bits"
+            remedy = "leave it out: no row has it"
+            raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
         strange = [each for each in values if type(each) is not wanted]
         if strange:
             types = ", ".join(sorted({type(each).__name__ for each in values}))
@@ -555,6 +563,8 @@ class Table:
             remedy = f"give each key as {wanted.__name__}: {strange[0]!r} is none"
             if strange[0] is None:
                 remedy = "leave None out: rows without a value are in no group"
+            elif name in self.frame.objects:
+                remedy = f"convert {name!r} to a type of its own: of objects only text is a value"
             raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
 
 
@@ -592,16 +602,15 @@ def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
                 f"give a list for each of {', '.join(names)}",
             )
             raise InvalidParameter(what, where="group_by(keys=)", remedy=remedy)
-        found = list(itertools.product(*(list(keys[name]) for name in names)))
-    elif isinstance(keys, Iterable) and not isinstance(keys, str | bytes):
-        found = [_as_group(each) if len(names) > 1 else (each,) for each in keys]
-    elif isinstance(keys, str | bytes):
-        what, why = f"{keys!r} is a text, not a list", "each of its characters would be a key"
-        raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=f"give a list: keys=[{keys!r}]")
+        found = list(itertools.product(*(_listed(keys[name], "group_by", "keys") for name in names)))
     else:
-        found = []
+        listed = [] if keys is None else _listed(keys, "group_by", "keys")
+        found = [_as_group(each) if len(names) > 1 else (each,) for each in listed]
     found = [tuple(_plain(each) for each in group) for group in found]
-    wrong = any(len(group) != len(names) for group in found)
+    wrong = any(
+        len(group) != len(names) or any(isinstance(each, list | tuple | set | dict) for each in group)
+        for group in found
+    )
     if not found or wrong:
         what = "no keys" if not found else f"keys that are not one value for each of {', '.join(names)}"
         why = "which groups exist must be public: read off private rows they reveal that a unit has them"
@@ -610,13 +619,30 @@ def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _listed(given: Any, method: str, name: str) -> list[Any]:
+    """What a list or a series holds; raises `InvalidParameter` for what would give something else."""
+    strange = isinstance(given, str | bytes | Mapping) or hasattr(given, "columns")
+    if isinstance(given, Iterable) and not strange:
+        return list(given)
+    what, remedy = f"a {type(given).__name__} is no list", "give a list, or one column as a series"
+    why = "a frame gives the names of its columns, and a dictionary its own names"
+    if isinstance(given, str | bytes):
+        what, why = f"{given!r} is a text, not a list", "it would be taken letter by letter"
+        remedy = f"give a list: {name}=[{given!r}]"
+    raise InvalidParameter(what, where=f"{method}({name}=)", why=why, remedy=remedy)
+
+
+def _held(key: int) -> bool:
+    return -(2**63) <= key < 2**63
+
+
 def _as_group(group: Any) -> Key:
     return tuple(group) if isinstance(group, tuple | list) else (group,)
 
 
 def _plain(key: Any) -> Any:
-    """A key as Python's own value."""
-    return key.item() if isinstance(key, np.generic) else key
+    """A key of numpy or PyArrow as Python's own value."""
+    return key.item() if isinstance(key, np.generic) else key.as_py() if hasattr(key, "as_py") else key
 
 
 def _of(sums: Sums, cell: Key) -> list[int]:

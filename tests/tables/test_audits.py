@@ -17,6 +17,7 @@ from dpaudit import L2, ZCDP, Claim, Curator, Gaussian
 from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Experiment, Proof
+from dpaudit.errors import UsageError
 from dpaudit.tables.sources import Deferred
 
 WARDS = ["ICU", "ER", "ENT"]
@@ -157,6 +158,11 @@ def test_data_that_are_no_such_table_bring_no_pairs() -> None:
         assert frame_pairs(data, claim) is None
     assert frame_pairs(visits(), about_rows) is None
     assert frame_pairs(visits(), None) is None
+
+
+def test_without_pairs_it_is_said_which_tables_bring_their_own() -> None:
+    with pytest.raises(UsageError, match=r"no pairs(.|\n)*the claim's unit is one of its columns"):
+        dpaudit.audit(claimed(report), [], in_process=True)
 
 
 @pytest.mark.parametrize(

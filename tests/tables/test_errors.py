@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpaudit import GDP, RDP, ZCDP, ApproxDP, Claim, Curator, PureDP, run
+from dpaudit.app.text.target_text import without_value
 from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
 from dpaudit.tables.frames import opened
 from dpaudit.tables.sources import Deferred, facts
@@ -93,6 +95,11 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("'0' of type str", grouped(lambda t: t.sum("age", lower="0", upper=1, cost=COST))),
     ("lower = 3 is not below", grouped(lambda t: t.histogram("age", edges=[0, 3, 2], cost=COST))),
     ("1 edges", grouped(lambda t: t.histogram("age", edges=[0], cost=COST))),
+    ("upper = 1e\\+200", grouped(lambda t: t.variance("age", lower=0, upper=1e200, cost=COST))),
+    ("upper = 1000", grouped(lambda t: t.sum("age", lower=0, upper=10**400, cost=COST))),
+    ("no double lies between", grouped(lambda t: t.sum("age", lower=2**53, upper=2**53 + 1, cost=COST))),
+    ("a int is no list", grouped(lambda t: t.histogram("age", edges=5, cost=COST))),
+    ("no double lies between", grouped(lambda t: t.histogram("age", edges=[2**53, 2**53 + 1], cost=COST))),
     ("q = 1.0", grouped(lambda t: t.quantile("age", 1.0, lower=0, upper=9, cost=COST))),
     ("q = \\[\\]", grouped(lambda t: t.quantile("age", [], lower=0, upper=9, cost=COST))),
     ("q = \\[0.5, 0.2\\]", grouped(lambda t: t.quantile("age", [0.5, 0.2], lower=0, upper=9, cost=COST))),
@@ -112,6 +119,13 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("no keys(.|\n)*select_keys", bounded(lambda t: t.group_by("ward", keys=[]))),
     ("'ICU' is a text, not a list(.|\n)*keys=\\['ICU'\\]", bounded(lambda t: t.group_by("ward", keys="ICU"))),
     ("no keys", bounded(lambda t: t.group_by("ward", keys=None))),
+    ("a DataFrame is no list", bounded(lambda t: t.group_by("ward", keys=FRAME[["ward"]]))),
+    ("'ICU' is a text, not a list", bounded(lambda t: t.group_by("ward", keys={"ward": "ICU"}))),
+    ("a int is no list", bounded(lambda t: t.group_by("age", keys=3))),
+    ("a int is no list", bounded(lambda t: t.group_by(3, keys=["ICU"]))),
+    ("a NoneType is no list", bounded(lambda t: t.group_by("ward", keys={"ward": None}))),
+    ("one value for each of ward", bounded(lambda t: t.group_by("ward", keys=[["ICU"]]))),
+    ("a key of 9223372036854775808(.|\n)*leave it out", bounded(lambda t: t.group_by("age", keys=[2**63]))),
     ("no column 'wrad'", bounded(lambda t: t.select_keys("wrad", cost=ApproxDP(epsilon=1.0, delta=0.1)))),
     ("no bound on the groups", lambda t: t.select_keys("ward", cost=ApproxDP(epsilon=1.0, delta=0.1))),
     ("is not ApproxDP", bounded(lambda t: t.select_keys("ward", cost=COST))),
@@ -195,6 +209,28 @@ def test_a_row_that_belongs_to_nobody_is_refused() -> None:
         asked(grouped(lambda t: t.count(cost=COST)), frame)
 
 
+@pytest.mark.parametrize("partitions", [False, True])
+def test_objects_that_are_no_text_are_no_units(partitions: bool) -> None:
+    """Their rows would be left out of every answer, and nobody told."""
+    rows = pd.DataFrame({"patient": pd.Series(["a", 2, 3, None], dtype=object)})
+    frame: Any = rows
+    if partitions:
+        dask, frames = importlib.import_module("dask"), importlib.import_module("dask.dataframe")
+        with dask.config.set({"dataframe.convert-string": False}):  # else Dask makes text of them
+            frame = frames.from_pandas(rows, npartitions=2)
+    with pytest.raises(DataError, match="3 rows have no 'patient'") as error:
+        asked(bounded(lambda t: t.count(cost=COST)), frame)
+    assert error.value.remedy.startswith("convert 'patient' to text or to whole numbers")
+    numbers = pd.DataFrame({"patient": ["a"], "age": pd.Series([1], dtype=object)})
+    with pytest.raises(InvalidParameter, match="convert 'age' to a type of its own"):
+        asked(bounded(lambda t: t.group_by("age", keys=[1])), numbers)
+
+
+def test_keys_in_a_column_of_pyarrow_are_plain_values() -> None:
+    found = asked(bounded(lambda t: t.group_by("ward", keys=pa.array(["ICU"])).count(cost=COST)))
+    assert list(found) == ["ICU"]
+
+
 def test_the_ledger_is_about_the_same_unit() -> None:
     with pytest.raises(ClaimMismatch, match="unit is 'patient' in a run whose unit is 'visit'"):
         asked(bounded(lambda t: t), claim_unit="visit")
@@ -207,8 +243,13 @@ def test_units_and_frames_that_cannot_be_bounded_are_refused() -> None:
         asked(bounded(lambda t: t), unit="minutes")
     with pytest.raises(InvalidParameter, match="a list is no data frame"):
         asked(bounded(lambda t: t), [1, 2])
-    with pytest.raises(InvalidParameter, match="names that begin with dpaudit_"):
-        asked(bounded(lambda t: t), FRAME.assign(dpaudit_one=1))
+    for name in ("dpaudit_one", "DPAudit_one"):
+        with pytest.raises(InvalidParameter, match="names that begin with dpaudit_"):
+            asked(bounded(lambda t: t), FRAME.assign(**{name: 1}))
+    with pytest.raises(InvalidParameter, match="0 of type int is not"):
+        asked(bounded(lambda t: t), FRAME.rename(columns={"age": 0}))
+    with pytest.raises(InvalidParameter, match=r"two columns of one name"):
+        asked(bounded(lambda t: t), FRAME.rename(columns={"age": "ward"}))
     with pytest.raises(ClaimMismatch, match="under joint trust"):
         asked(bounded(lambda t: t), trust_model="joint")
 
@@ -230,6 +271,27 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(
     with pytest.raises(DataError, match="ZeroDivisionError") as other:
         facts(Deferred(lambda: 1 / 0), "patient")
     assert other.value.remedy == "correct the function"
+
+
+def test_the_words_of_a_function_that_fails_are_not_for_a_log() -> None:
+    """They may quote the data, as those of a query that cannot convert a text do."""
+
+    def fails() -> None:
+        raise ValueError("cannot convert 'Alice'")
+
+    def says() -> None:
+        raise DataError("an empty table", where="rows", why="nobody is in it", remedy="fill it")
+
+    with pytest.raises(DataError, match="cannot be opened: ValueError: cannot convert 'Alice'") as error:
+        facts(Deferred(fails), "patient")
+    logged = str(without_value(pickle.loads(pickle.dumps(error.value))))  # noqa: S301  (made here)
+    assert "Alice" not in logged
+    assert "cannot be opened: ValueError\n" in logged
+    assert "to see what was said" in logged
+    with pytest.raises(DataError, match="rows: an empty table") as own:
+        facts(Deferred(says), "patient")
+    assert str(without_value(own.value)) == str(own.value)
+    assert own.value.remedy == "fill it"
 
 
 def test_missing_values_and_nan_count_nothing() -> None:
@@ -260,7 +322,7 @@ def test_one_units_strange_value_does_not_change_what_a_column_holds() -> None:
     people = {"patient": ["a", "b", "c"] * 4, "ward": ["ICU"] * 12}
     plain, strange = (
         pd.DataFrame({**people, "note": pd.Series(notes, dtype=object)})
-        for notes in (["x", "y", "z"] * 4, ["x", 7, "z"] * 4)
+        for notes in (["x", "y", "z"] * 4, ["x", 7, [1], "z"] * 3)
     )
     frames = [opened(frame) for frame in (plain, strange)]
     assert frames[0].kinds == frames[1].kinds == dict.fromkeys(("patient", "ward", "note"), "text")
