@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
 from dpaudit.app.figures.published_claims import Table, Vector, estimate
-from dpaudit.app.report.chart import Spec, channel, colour, marks
+from dpaudit.app.report.chart import COLOURS, Spec, channel, colour, marks
 
 #: One curve at one place of the abscissa; a row of the CSV file.
 Row: TypeAlias = dict[str, Any]
@@ -85,9 +85,10 @@ def panel(
 
     Rows have ``curve``, the abscissa, ``mean``, ``low`` and ``high``; `x` and `y`, of ``mean``, are
     axes. `names` are those of all curves in the order of their colours, where other panels have more;
-    `shapes` marks every place with a shape, which tells curves apart where colours do not.
+    `shapes` marks every place with a shape, as more curves than colours are marked to be told apart.
     """
     names = names or named(rows)
+    shapes = shapes or len(names) > len(COLOURS)
     base = {"x": x, "color": colour(names, "curve")}
     layers = [marks(rows, "line", {**base, "y": y})]
     if any(row["low"] is not None for row in rows):

@@ -12,7 +12,7 @@ import numpy as np
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.app.figures.engine import Session
 from dpaudit.app.figures.picture import Row, named, panel, spread
-from dpaudit.app.figures.published_claims import Sentence, Table, above_zero, estimate
+from dpaudit.app.figures.published_claims import Appears, Sentence, Table, Vector, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.report.chart import Spec, axis
 
@@ -78,13 +78,28 @@ def tuned(
 
 
 def sublinear(regret: Table[K], curve: K, about: str) -> Sentence:
-    """Whether a user of the second half costs less than one of the first."""
-    middle, end = regret.places[len(regret.places) // 2 - 1], regret.places[-1]
-    early, late = regret.at(curve, middle), regret.at(curve, end) - regret.at(curve, middle)
-    rates = estimate(early / middle - late / (end - middle))
-    first, second = float(early.mean()) / middle, float(late.mean()) / (end - middle)
-    numbers = f"regret per user {first:.3g} up to {middle}, then {second:.3g}"
-    return Sentence("sublinear in K", about, above_zero(rates), numbers)
+    """Whether a user of the second half costs less than one of the first, and from how many users on."""
+
+    def halves(end: int) -> tuple[float, Vector, Vector]:
+        """The users of a half, and what one of the first and of the second costs in each run."""
+        half = regret.places[end // 2 - 1]
+        early = regret.at(curve, half)
+        late = regret.at(curve, regret.places[end - 1]) - early
+        return half, early / half, late / (regret.places[end - 1] - half)
+
+    def told(end: int) -> Appears:
+        _, early, late = halves(end)
+        return above_zero(estimate(early - late))
+
+    last = len(regret.places)
+    half, early, late = halves(last)
+    numbers = f"regret per user {early.mean():.3g} up to {half}, then {late.mean():.3g}"
+    first = last + 2
+    while first > 3 and told(first - 2) == "yes":
+        first -= 2
+    if first <= last:
+        numbers += f"; told apart from K = {regret.places[first - 1]} on"
+    return Sentence("sublinear in K", about, told(last), numbers)
 
 
 def worth(mdp: TabularMDP) -> tuple[str, str]:

@@ -266,7 +266,12 @@ def _picture(rows: Sequence[Row], title: str, quantity: str) -> Spec:
         one = panel([row for row in rows if row["panel"] == heading], x, y, opacity=0.07)
         panels.append({**one, "title": heading, "width": 330, "height": 320})
     return specification(
-        {"concat": panels, "columns": 3, **resolved(color="independent"), "title": f"{title}: {quantity}"}
+        {
+            "concat": panels,
+            "columns": 3,
+            **resolved(color="independent", shape="independent"),
+            "title": f"{title}: {quantity}",
+        }
     )
 
 

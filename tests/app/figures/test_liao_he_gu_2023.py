@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from dpaudit.app.figures.liao_he_gu_2023 import (
     sentences,
 )
 from dpaudit.app.figures.published_claims import table
-from dpaudit.app.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points
+from dpaudit.app.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points, sublinear
 from dpaudit.errors import UsageError
 
 HARD = Curve("hard", "ldp-ucrl-vtr", 1.0, "exact")
@@ -105,6 +106,23 @@ def test_the_published_shape_is_recognised_and_its_opposite_is_not() -> None:
         for kind, answer in zip(kinds, answers, strict=True):
             given = {s.appears for s in found if s.published == kind}
             assert given == {answer} or (kind == kinds[0] and powers[1] == 1.0 and answer == "no")
+
+
+def test_from_how_many_users_on_regret_is_no_line() -> None:
+    def numbers(loses: Callable[[int], float]) -> str:
+        """What is said of five runs whose users lose so much each, up to 1000 of them."""
+        points = [
+            replace(cell, regret=(1 + 1e-3 * cell.seed) * sum(map(loses, range(cell.episode))))
+            for cell in line_points(Point, PLAIN, 0.1, 1000, range(5))
+        ]
+        return sublinear(table(points, "regret"), PLAIN, "").numbers
+
+    # The second half of the first 2k users costs less as soon as one of them is past the 400th.
+    learns_late = numbers(lambda user: 1.0 if user < 400 else 0.1)
+    assert learns_late == "regret per user 0.822 up to 500, then 0.1; told apart from K = 440 on"
+    assert numbers(lambda user: 1.0) == "regret per user 1 up to 500, then 1"
+    # For a while only: the line of all users is told apart at none.
+    assert "told apart" not in numbers(lambda user: 0.1 if 100 <= user < 200 else 1.0)
 
 
 def test_of_a_single_run_nothing_is_told() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from dpaudit.algorithms.environments.line_world import greedy_return, middle_rewards
 from dpaudit.algorithms.q_learning.functional_q import CodedCalibration, CodedQLearning
+from dpaudit.app.figures.picture import panel
 from dpaudit.app.figures.wang_hegde_2019 import (
     RUNS,
     SIGMAS,
@@ -27,8 +28,10 @@ from dpaudit.app.figures.wang_hegde_2019 import (
     noiseless,
     returns_of,
 )
+from dpaudit.app.report.chart import axis
 from dpaudit.curator.noise import NoNoise
 from dpaudit.curator.running import run
+from tests.sweeps import sweep
 
 SHORT = 200
 
@@ -36,8 +39,8 @@ SHORT = 200
 def test_the_curves_are_those_of_the_paper() -> None:
     panels = dict.fromkeys(c.panel for c in noise_curves())
     assert len(panels) == 6
-    for panel in list(panels)[:5]:
-        assert [c.sigma for c in noise_curves() if c.panel == panel] == list(SIGMAS)
+    for heading in list(panels)[:5]:
+        assert [c.sigma for c in noise_curves() if c.panel == heading] == list(SIGMAS)
     assert {(c.epsilon, c.sigma) for c in compared_curves() if c.sigma} == {(0.9, 0.32), (0.45, 0.74)}
     for figure in (figure_1, figure_2):
         assert next(option.default for option in figure.params if option.name == "runs") == 10
@@ -66,7 +69,8 @@ def test_a_cell_is_the_policy_of_the_function_learnt_so_far() -> None:
         assert cells[place].learnt == expected
 
 
-@pytest.mark.parametrize("curve", [*noise_curves()[1::7], *compared_curves()[:8]], ids=str)
+# The first eight are one of each kind.
+@sweep("curve", [*compared_curves()[:8], *noise_curves()[1::7]], everyday=range(8), ids=str)
 def test_runs_are_repeatable_alone_and_together(curve: Curve) -> None:
     wanted = curve_points(curve, [0, 1], SHORT)
     together = RUNS.finished(wanted)
@@ -117,3 +121,19 @@ def test_the_ledger_without_the_run_is_that_of_the_run(resets: int | None) -> No
     assert list(one) == list(other)
     fresh = CodedQLearning(CodedCalibration(samples=20, batch=5), view="fresh")
     assert declared(fresh) is fresh
+
+
+@pytest.mark.parametrize(("curves", "marked"), [(6, False), (8, True)])
+def test_more_curves_than_colours_are_told_apart_by_their_marks(curves: int, marked: bool) -> None:
+    rows = [
+        {"curve": f"curve {i}", "samples": k, "mean": 1.0, "low": None, "high": None}
+        for i in range(curves)
+        for k in (1, 2)
+    ]
+    drawn = panel(rows, axis("samples", "samples"), axis("mean", "mean"))
+    told = [layer["encoding"].get("shape") for layer in drawn["layer"]]
+    assert any(told) == marked
+    if marked:
+        (shape,) = filter(None, told)
+        # Vega's own shapes are eight, and more than the colours: no pair of both is there twice.
+        assert len(shape["scale"]["domain"]) == curves <= 8
