@@ -12,7 +12,7 @@ import pickle
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from dpaudit.processes.wire import frame, send
 from dpaudit.processes.worker import HolderGone, raised
@@ -25,6 +25,10 @@ class Elsewhere:
     def held_as(self) -> tuple[str, str]:
         """The kind of what it holds, and its name there."""
         raise NotImplementedError
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: a run leaves nothing behind in the process that holds it."""
+        return self
 
 
 @dataclass(frozen=True)

@@ -235,8 +235,10 @@ class Started:
 
     def reply(self, answer: bytes) -> None:
         """Answer the last message; a process that is gone is noticed when its next one is awaited."""
-        with contextlib.suppress(OSError):
+        try:  # of many runs' every release, and so without a context
             self._channel.sendall(answer)
+        except OSError:
+            return
 
     def end(self) -> None:
         """End the run, if it has not ended."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class Hosted(Elsewhere):
         unread: whether outputs are returned as `Sent`.
         not_checked: what audits of it leave unchecked besides, as it says of itself.
         findings: how the worker differed from its twin, for the data's holder alone.
-        raised: the words of what it raised where its twin did not: they may quote records.
+        raised: the words of each of them that may quote records: what it raised, or asked for.
         measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
     """
 
@@ -104,10 +104,6 @@ class Hosted(Elsewhere):
     def held_as(self) -> tuple[str, str]:
         """It is the algorithm."""
         return "algorithm", ""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: a run leaves nothing behind in the algorithm's process."""
-        return self
 
     def inside(self, wrapper: type, **options: Any) -> Hosted:
         """The algorithm wrapped in a class of dpaudit's own, in its process, and without a twin."""
@@ -248,11 +244,11 @@ class _Lockstep(_Alone):
         if self._worker is not None:
             kind, found = self._heard()
             if kind == "ask":
-                self._part(f"it asks for {_named(found)} where its twin ended", found)
+                self._part("it asks for more where its twin ended", None, _asked(found), found.where)
             elif kind == "end":
                 self._worker.finished()
             elif kind == "error":
-                self._part(f"it raises {found['kind']} where its twin ended", None, found["text"])
+                self._part(f"it raises {found['kind']} where its twin ended", None, _raised(found))
         return output
 
     def _answer(self, run: Started, asked: Asked) -> None:
@@ -266,10 +262,10 @@ class _Lockstep(_Alone):
                 if difference is None:
                     value = found
                 else:
-                    self._part(difference, found)
+                    self._part(difference, asked, _asked(found), found.where)
             elif kind:
                 ends = "ends" if kind == "end" else f"raises {found['kind']}"
-                raised = found["text"] if kind == "error" else ""
+                raised = _raised(found) if kind == "error" else ""
                 self._part(f"it {ends} where its twin asks for {_named(asked)}", None, raised)
         try:
             known = self._admitted(asked)
@@ -323,9 +319,13 @@ class _Lockstep(_Alone):
             return "", None
         return kind, found
 
-    def _part(self, why: str, asked: Asked | None, raised: str = "") -> None:
-        """The worker and its twin go different ways: the run goes on without the worker's values."""
-        label, where = (None, "") if asked is None else (asked.label, asked.where)
+    def _part(self, why: str, asked: Asked | None, raised: str = "", where: str = "") -> None:
+        """The worker and its twin go different ways: the run goes on without the worker's values.
+
+        `why` and `asked` go into reports, and are the twin's alone: the words of the worker may quote
+        records. `where` is the worker's line.
+        """
+        label, where = (None, where) if asked is None else (asked.label, where or asked.where)
         detail = f"the run on the data and its twin's on a stand-in part: {why}"
         self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
         self._hosted.raised.append(raised)
@@ -353,6 +353,15 @@ def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _named(asked: Asked) -> str:
     return "one more answer" if asked.release is None else f"release {asked.label!r}"
+
+
+def _raised(found: Mapping[str, Any]) -> str:
+    return f"raised {found['text']}" if found["text"] else ""
+
+
+def _asked(found: Asked) -> str:
+    described = _named(found) if found.release is None else _described(found)
+    return f"asked for {described}, with a value of shape {found.query.shape}"
 
 
 def _described(asked: Asked) -> str:
@@ -384,20 +393,20 @@ def _is_given(value: object) -> bool:
 
 
 def _difference(asked: Asked, found: Asked) -> str | None:
-    """How a worker's request differs from its twin's, or None."""
+    """How a worker's request differs from its twin's, or None; in words that name the twin's alone."""
     if (asked.release, asked.label) != (found.release, found.label):
-        if asked.release is None or found.release is None:
-            return f"it asks for {_named(found)} where its twin asks for {_named(asked)}"
-        return f"it asks for {_described(found)} where its twin asks for {_described(asked)}"
+        what = "one more answer" if found.release is None else "another release"
+        its = _named(asked) if asked.release is None else _described(asked)
+        return f"it asks for {what} where its twin asks for {its}"
     if (asked.number, asked.user) != (found.number, found.user):
-        return f"it asks for {_named(found)} out of its turn"
+        return f"it asks for {_named(asked)} out of its turn"
     if not _same_place(asked.at, found.at):
-        return f"it asks for {_named(found)} at another point"
+        return f"it asks for {_named(asked)} at another point"
     query, own = found.query, asked.query
     if query.dtype != np.float64 or query.shape != own.shape:
-        return f"its value for {_named(found)} has shape {query.shape}, its twin's {own.shape}"
+        return f"its value for {_named(asked)} has another shape than its twin's {own.shape}"
     if not np.isfinite(query).all() or len(found.values()) != len(asked.values()):
-        return f"its value for {_named(found)} is not finite, or not complete"
+        return f"its value for {_named(asked)} is not finite, or not complete"
     return None
 
 

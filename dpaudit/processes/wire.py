@@ -34,6 +34,7 @@ _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
 MOST_BYTES: Final = 2**40
 _PART: Final = 2**20
+_RECURRING: Final = 2**12  # bytes of a header that is kept for the next frame
 _AHEAD: Final = 2**16
 #: The kinds of numpy types that are sent: booleans, numbers, dates, strings.
 _KINDS: Final = frozenset("biufcmMSU")
@@ -163,19 +164,27 @@ def value_of(data: bytes) -> Any:
     """What a frame holds; raises `BrokenFrame`."""
     size, header = _LENGTH.unpack_from(data)
     begins = _LENGTH.size + header
-    collects = gc.isenabled()
-    gc.disable()
+    collects = header >= _RECURRING and gc.isenabled()
+    if collects:
+        gc.disable()
     try:
         text = data[_LENGTH.size : begins].decode()
-        found, end = _READ(text)
-        if end != len(text):
-            raise ValueError("more than one value")
+        found = _parsed(text) if header < _RECURRING else _parsed.__wrapped__(text)
         return _read(found, memoryview(data)[begins : begins + size], [0])
     except _UNREADABLE as error:
         raise BrokenFrame(f"a frame that cannot be read: {error}", where="a process's channel") from None
     finally:
         if collects:
             gc.enable()
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed(text: str) -> Any:
+    """A frame's header, which nobody changes: worker and twin send the same one, and answers are alike."""
+    found, end = _READ(text)
+    if end != len(text):
+        raise ValueError("more than one value")
+    return found
 
 
 def _exactly(channel: socket.socket, size: int) -> bytearray:
@@ -318,17 +327,10 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
             raise TypeError("a JSON object")
         return value
 
-    def inner(values: list[Any]) -> list[Any]:
-        return [_read(each, body, at) if type(each) in _HOLDS else each for each in values]
-
     letter, first, *rest = value
     match letter:
         case "t":
-            return tuple(inner(first))
-        case "l":
-            return inner(first)
-        case "d":
-            return dict(zip(inner(first), inner(rest[0]), strict=True))
+            return tuple(_inner(first, body, at))
         case "a" | "s":
             dtype, (shape, size) = _dtype(first), rest
             if not 0 <= size <= len(body) - at[0] or min(shape, default=0) < 0:
@@ -337,6 +339,10 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
             at[0] += size
             found = np.frombuffer(data, dtype).reshape(shape).copy()
             return found[()] if letter == "s" else found
+        case "l":
+            return _inner(first, body, at)
+        case "d":
+            return dict(zip(_inner(first, body, at), _inner(rest[0], body, at), strict=True))
         case "f":
             return float.fromhex(first)
         case "i":
@@ -350,17 +356,21 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
         case "q":
             return Fraction(int(first), int(rest[0]))
         case "v":
-            return UserViews(tuple(inner(first)))
+            return UserViews(tuple(_inner(first, body, at)))
         case "p":
             names, parts, form = rest
-            return Portrait(str(first), dict(zip(names, inner(parts), strict=True)), form)
+            return Portrait(str(first), dict(zip(names, _inner(parts, body, at), strict=True)), form)
         case "S" | "F":
-            return (set if letter == "S" else frozenset)(inner(first))
+            return (set if letter == "S" else frozenset)(_inner(first, body, at))
         case "b":
             return base64.b64decode(first)
         case "c":
             return complex(float.fromhex(first), float.fromhex(rest[0]))
     raise ValueError(f"a value of an unknown kind {letter!r}")
+
+
+def _inner(values: list[Any], body: memoryview, at: list[int]) -> list[Any]:
+    return [_read(each, body, at) if type(each) in _HOLDS else each for each in values]
 
 
 @functools.lru_cache

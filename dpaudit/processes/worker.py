@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import errors
+from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.admission import CORE, labelled, new_release
 from dpaudit.curator.curator import Curator
@@ -132,8 +133,9 @@ class AskedNoise:
         line = (release.label, _line_of(release)) if new else (None, None)
         alone = None if len(given) == 1 and given[0] is query else given
         asked = question.number, query, exact, alone, question.at, question.scale, question.user
+        where = released_at(CORE) if question.where is None else question.where
         try:
-            send(self._channel, ("ask", (*line, *asked, released_at(CORE))))
+            send(self._channel, ("ask", (*line, *asked, where)))
             kind, found = self._incoming.receive()
         except (EOFError, OSError):
             raise HolderGone from None
@@ -167,17 +169,27 @@ def expect(text: str) -> None:
         new_release(like.label, like.mechanism, like.count, **stated)
 
 
-def rehearse(header: Header) -> None:
-    """Make a run of dpaudit's own, so that no later one has to make what the first one does."""
+def rehearse(header: Header) -> bool:
+    """Make a run of dpaudit's own, so that no later one has to make what the first one does.
+
+    Returns:
+        Whether it came to its end.
+    """
 
     def release(data: float, curator: Curator) -> None:
-        curator.release(data, Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="rehearsal")
+        own = curator.user(0) if header.trust_model is TrustModel.LOCAL else curator
+        own.release(data, Gaussian(sigma=1.0, sensitivity=L2(0.0)), label="rehearsal")
 
     mine, other = socket.socketpair()
-    order = {"seed": 0, "public_seed": 0, "around": None, "utility": False}
-    with mine, other, contextlib.suppress(Exception):
+    order = {"observed": True, "seed": 0, "public_seed": 0, "around": None, "utility": False}
+    with mine, other:
         send(other, ("answer", np.zeros(())))
         run_target(release, 0.0, order, Counted(header), mine)
+        mine.close()
+        sent = Incoming(other)
+        with contextlib.suppress(EOFError, OSError):
+            return bool([sent.receive() for _ in range(2)][1][0] == "end")
+    return False
 
 
 def written(error: DpauditError) -> dict[str, str]:

@@ -41,9 +41,11 @@ from dpaudit import (
 from dpaudit.auditors.sampling.workers import processes
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
+from dpaudit.ledger.ledger import Header, Noise
 from dpaudit.processes.host import Limits
 from dpaudit.processes.hosting import hosting
 from dpaudit.processes.wire import value_of
+from dpaudit.processes.worker import rehearse
 
 CLAIM = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
 NOISE = Gaussian(sigma=4.0, sensitivity=L2(2.0))
@@ -552,3 +554,19 @@ def test_what_a_target_starts_and_forgets_ends_with_it(
     while (left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]) and time.monotonic() < ends:
         time.sleep(0.01)
     assert not left
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {},
+        {"trust_model": "joint"},
+        {"trust_model": "local", "users": 2},
+        {"trust_model": "local"},  # of how many users nobody says: it cannot be held
+        {"noise": Noise(sampler="dpaudit-exact")},
+        {"noise": Noise(source="replayed")},
+    ],
+)
+def test_the_rehearsal_goes_all_the_way(about: dict[str, Any]) -> None:
+    stated = {"algorithm": "any", "unit": "row", "neighbouring": "replace-one", **about}
+    assert rehearse(Header(**stated)) is (about != {"trust_model": "local"})

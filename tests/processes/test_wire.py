@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as arrays
 from dpaudit import ZCDP, Claim, UserViews
 from dpaudit.auditors.comparison.output_comparison import first_difference
 from dpaudit.noise.grid import OnGrid
-from dpaudit.processes.wire import BrokenFrame, NotPlain, Portrait, frame, receive
+from dpaudit.processes.wire import BrokenFrame, NotPlain, Portrait, frame, receive, value_of
 
 
 def there_and_back(value: Any) -> Any:
@@ -55,6 +55,17 @@ PLAIN = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+def test_what_is_read_twice_shares_nothing() -> None:
+    sent = frame([[1, 2], {"a": [3.0]}, {4}, np.zeros(2)])
+    first, again = value_of(sent), value_of(sent)
+    first[0].append(9)
+    first[1]["a"].append(9)
+    first[2].add(9)
+    first[3][0] = 9.0
+    first.append(9)
+    assert frame(again) == sent == frame(value_of(sent))
 
 
 @given(PLAIN)
