@@ -55,12 +55,14 @@ BASE = "import scipy.stats"
 FILE = "LEDGER"  # stands for the ledger of two releases
 MAIN = ("-m", "dpaudit.app.main")
 REVIEWED = ["epsilon", "gaussian", "--sigma", "1.1", "--rate", "0.01", "--steps", "10000", "--delta", "1e-5"]
+STEPS = ["--rate", "0.01", "--count", "1000", "--epsilon", "1", "--delta", "1e-6"]
 COMMANDS = {
     "import dpaudit": ("-c", "import dpaudit"),
     "dpaudit --help": (*MAIN, "--help"),
     "dpaudit verify, two releases": (*MAIN, "verify", FILE),
     "dpaudit epsilon, sampled gaussian": (*MAIN, *REVIEWED),
     "dpaudit calibrate gaussian": (*MAIN, "calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"),
+    "dpaudit calibrate, 1,000 sampled steps": (*MAIN, "calibrate", "gaussian", *STEPS),
     "dpaudit convert": (*MAIN, "convert", "--rho", "0.5", "--delta", "1e-6"),
     "dpaudit certify dp-apvi": (*MAIN, "certify", "dp-apvi"),
     "the same with -o: files and report": (*MAIN, "certify", "dp-apvi", "-o", "OUT"),

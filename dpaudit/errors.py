@@ -22,6 +22,8 @@ class DpauditError(Exception):
     default_remedy: ClassVar[str] = ""
     #: ``file:line`` in an algorithm's code at which it was raised, where that is known.
     raised_at: str = ""
+    #: What of `what` are the words of another's exception, which may quote private data.
+    quoted: str = ""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", remedy: str = "") -> None:
         self.what, self.where = what, where

@@ -23,6 +23,11 @@ from dpaudit.auditors.replay import sampler_check
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
+# Arrays of some megabytes come and go: glibc would give their memory back to the system each time, and fetch
+# it again page by page. It reads these where a process starts: with `-n`, in those that run the tests.
+for _size, _bytes in {"MALLOC_MMAP_THRESHOLD_": 32 * 2**20, "MALLOC_TRIM_THRESHOLD_": 256 * 2**20}.items():
+    os.environ.setdefault(_size, str(_bytes))
+
 # A replay's run in a process of its own costs some milliseconds more. What processes are for, tests/processes
 # tests, and whatever the pages print is printed with them.
 os.environ.setdefault("DPAUDIT_IN_PROCESS", "1")
@@ -36,9 +41,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("CI", None)
 
 # A target that a test edits twice in a second has the bytecode of its first form, where there is any. That of
-# the package is made once: each interpreter that a test starts would compile it again.
+# the package is made once: each interpreter that a test starts would compile it again. That of the tests is
+# kept from run to run: to rewrite their assertions takes longer than to import them.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-sys.dont_write_bytecode = True
+sys.dont_write_bytecode = False  # until all are collected
 if "PYTEST_XDIST_WORKER" not in os.environ:
     compileall.compile_dir(Path(dpaudit.__file__).parent, quiet=2)
 
@@ -47,9 +53,11 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: garbage is looked for in what tests make."""
+    """What was collected stays to the end: garbage is looked for in what tests make, and not too often."""
+    sys.dont_write_bytecode = True
     gc.enable()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)

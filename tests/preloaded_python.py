@@ -12,8 +12,14 @@ from __future__ import annotations
 import os
 import sys
 
-LIBRARIES = ("dp_accounting.pld", "jinja2", "joblib", "pytest", "scipy.stats")
-OURS = ("verbs.audit", "verbs.certify", "verbs.gate", "verbs.report", "verbs.verify")
+LIBRARIES = (
+    *("dp_accounting.pld", "flint", "jinja2", "joblib", "pytest", "scipy.stats"),
+    *("sqlalchemy", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.sqlite"),
+)
+OURS = (
+    *("app.verbs.audit", "app.verbs.certify", "app.verbs.gate", "app.verbs.report", "app.verbs.verify"),
+    *("accountants.curves.rdp", "auditors.replay.replay", "processes.host"),
+)
 
 
 def run(address: str, arguments: list[str]) -> None:
@@ -44,7 +50,7 @@ def serve(address: str) -> list[str]:
     import json
     import socket
 
-    for name in (*LIBRARIES, *(f"dpaudit.app.{name}" for name in OURS)):
+    for name in (*LIBRARIES, *(f"dpaudit.{name}" for name in OURS)):
         importlib.import_module(name)
     gc.freeze()
     listener = socket.socket(socket.AF_UNIX)

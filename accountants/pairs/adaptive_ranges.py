@@ -75,26 +75,29 @@ def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vecto
     y = np.exp(loss)
     curve = np.maximum(-np.expm1(loss), 0.0)
     for run in range(1, runs + 1):
-        inside = np.arange(-run * cells + 1, run * cells) + zero
-        slope = np.diff(curve) / np.diff(y)
-        best = np.zeros(len(inside))
-        for cell in range(cells):
-            low = inside - cell - 1
-            high = low + cells  # where the loss is h - epsilon
-            value, rise = [], []
-            for end in (0, 1):
-                # With h = (cell + 1 - end) epsilon / cells.
-                share = -math.expm1((cell + 1 - end - cells) * (epsilon / cells)) * math.exp(epsilon) / odds
-                one, other = curve[low + end], curve[high + end]
-                value.append(share * one + (1.0 - share) * other)
-                turn = np.exp(loss[inside] - 2.0 * loss[low + end]) / odds
-                steep = (1.0 - share) * math.exp(epsilon) * slope[high]
-                rise.append(turn * (one - other) + share * slope[low] + steep)
-            meets = (rise[0] > 0.0) & (rise[1] < 0.0)
-            bend = np.where(meets, rise[0] - rise[1], 1.0)
-            width = y[low + 1] - y[low]
-            peak = value[0] + rise[0] * (value[1] - value[0] - rise[1] * width) / bend
-            best = np.maximum(best, np.maximum(value[0], value[1]))
+        inside = slice(zero - run * cells + 1, zero + run * cells)
+        widths = np.diff(y)
+        slope = np.diff(curve) / widths
+        best = np.zeros(inside.stop - inside.start)
+        ends: list[tuple[float, Vector, Vector]] = []
+        for step in range(cells + 1):
+            # With h = step epsilon / cells: its share, the value there, and how the value turns.
+            low, high = (slice(inside.start - by, inside.stop - by) for by in (step, step - cells))
+            share = -math.expm1((step - cells) * (epsilon / cells)) * math.exp(epsilon) / odds
+            one, other = curve[low], curve[high]  # at `high` the loss is h - epsilon
+            turn = np.exp(loss[inside] - 2.0 * loss[low]) / odds
+            ends = [(share, share * one + (1.0 - share) * other, turn * (one - other)), *ends[:1]]
+            if step == 0:
+                continue
+            left, right = (
+                turns + part * slope[low] + (1.0 - part) * math.exp(epsilon) * slope[high]
+                for part, _, turns in ends
+            )
+            meets = (left > 0.0) & (right < 0.0)
+            bend = np.where(meets, left - right, 1.0)
+            (_, first, _), (_, last, _) = ends
+            peak = first + left * (last - first - right * widths[low]) / bend
+            best = np.maximum(best, np.maximum(first, last))
             best = np.where(meets, np.maximum(best, peak), best)
         curve = curve.copy()
         curve[inside] = np.minimum(best * (1.0 + 1e-12), 1.0)

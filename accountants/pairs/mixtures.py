@@ -171,9 +171,10 @@ def _halved(
     """Masses at points: each value's, which lies between points cell and cell + 1, to both."""
     off = _OFF + slack
     moved = value * (1.0 + off if up else 1.0 - off)
-    share = np.clip((moved - at[cell]) / (at[cell + 1] - at[cell]), 0.0, 1.0)
-    found = np.bincount(cell, mass * (1.0 - share), len(at)) + np.bincount(cell + 1, mass * share, len(at))
-    return np.asarray(found, dtype=np.float64)
+    share = np.clip((moved - at[cell]) / np.diff(at)[cell], 0.0, 1.0)
+    found = np.bincount(cell, mass * (1.0 - share), len(at)).astype(np.float64)
+    found[1:] += np.bincount(cell, mass * share, len(at) - 1)
+    return found
 
 
 def _added(one: _Law, other: _Law, *, up: bool) -> _Law:
@@ -193,11 +194,12 @@ def _grid(value: Vector, mass: Vector) -> Vector:
     Where less than 1e-45 of Q lies below, or of P above, a few points suffice.
     """
     positive = value > 0.0
-    log = np.log(value[positive])
+    value, mass = value[positive], mass[positive]
+    log = np.log(value)
     low, high = float(log.min()), float(log.max())
     bins = np.minimum(((log - low) * (_CELLS / (high - low))).astype(np.int64), _CELLS - 1)
-    alone = np.bincount(bins, mass[positive], _CELLS)
-    mixed = np.bincount(bins, mass[positive] * value[positive], _CELLS)
+    alone = np.bincount(bins, mass, _CELLS)
+    mixed = np.bincount(bins, mass * value, _CELLS)
     alone, mixed = alone / alone.sum(), mixed / mixed.sum()
     likely = (np.cumsum(alone) > _NEVER) & (np.cumsum(mixed[::-1])[::-1] > _NEVER)
     each = alone + mixed + np.where(likely, 2.0 / likely.sum(), 0.01 / _CELLS)

@@ -90,8 +90,9 @@ class OnlineUsers:
             return self.replaced[index]
         mdp = self.mdp
         rng = np.random.default_rng(int(self.seeds[index]))
-        first = int((rng.random() >= cumulative(mdp.initial)).sum())
-        following = (rng.random(mdp.rewards.shape)[..., None] >= self._chances).sum(axis=-1)  # [H, S, A]
+        initial, transitions = self._chances
+        first = int((rng.random() >= initial).sum())
+        following = (rng.random(mdp.rewards.shape)[..., None] >= transitions).sum(axis=-1)  # [H, S, A]
         if not self.random_rewards:
             return User(first, following, mdp.rewards)
         return User(first, following, (rng.random(mdp.rewards.shape) < mdp.rewards).astype(np.float64))
@@ -101,8 +102,8 @@ class OnlineUsers:
         return replace(self, replaced={**self.replaced, index: user})
 
     @cached_property
-    def _chances(self) -> NDArray[np.float64]:
-        return cumulative(self.mdp.transitions)  # [H, S, A, S]
+    def _chances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return cumulative(self.mdp.initial), cumulative(self.mdp.transitions)  # [S], [H, S, A, S]
 
 
 def online_users(mdp: TabularMDP, n: int, seed: int, *, random_rewards: bool = False) -> OnlineUsers:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -126,36 +126,93 @@ def _calls_noted(note: Callable[[FrameType], None]) -> Iterator[None]:
     Threads that were running before are none of the algorithm's.
     """
     others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
-    system, seed = os.urandom, random.Random.seed
+    seed = random.Random.seed
 
-    def urandom(size: int, /) -> bytes:
+    def own(frame: FrameType) -> None:
         if threading.get_ident() not in others:
-            note(sys._getframe(1))  # noqa: SLF001  (documented, and the only way to a caller)
-        return system(size)
+            note(frame)
 
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
-        if a is None and threading.get_ident() not in others:
-            note(sys._getframe(1))  # noqa: SLF001
+        if a is None:
+            own(sys._getframe(1))  # noqa: SLF001  (as below)
         seed(self, a, version)
 
-    _replace_everywhere(system, urandom)
     setattr(random.Random, "seed", seeded)  # noqa: B010  (a plain assignment is refused by the type checker)
     try:
-        yield
+        with _Tap.of(os.urandom).noting(own):
+            yield
     finally:
         setattr(random.Random, "seed", seed)  # noqa: B010
-        # Also in what was imported meanwhile.
-        _replace_everywhere(urandom, system)
 
 
-def _replace_everywhere(old: Callable[[int], bytes], new: Callable[[int], bytes]) -> None:
-    """Replace a function in all modules that name it, whatever the form of their import."""
-    for module in list(sys.modules.values()):
-        if issubclass(type(module), ModuleType):  # not what only pretends to be one, as libraries of cffi do
+class _Tap:
+    """A function that notes its callers, put in the place of another one wherever a module names that.
+
+    The places are kept. A module of Python's library, of an installed one or of dpaudit is looked through
+    again where the number of its names has changed, any other module before every run.
+    """
+
+    _taps: ClassVar[dict[Callable[[int], bytes], "_Tap"]] = {}
+
+    def __init__(self, system: Callable[[int], bytes]) -> None:
+        self._system = system
+        self._notes: list[Callable[[FrameType], None]] = []
+        #: A module's names, their number, whether it is installed, and the places, by the id of the first.
+        self._seen: dict[int, tuple[dict[str, Any], int, bool, frozenset[str]]] = {}
+
+        def urandom(size: int, /) -> bytes:
+            for note in list(self._notes):
+                note(sys._getframe(1))  # noqa: SLF001  (documented, and the only way to a caller)
+            return system(size)
+
+        # The same in every run: a name that is bound to it during one is watched in the next, too.
+        self._urandom = urandom
+        self._taps[system] = self._taps[urandom] = self
+
+    @classmethod
+    def of(cls, function: Callable[[int], bytes]) -> "_Tap":
+        """The one for a function, also while it is in that one's place."""
+        return cls._taps.get(function) or cls(function)
+
+    @contextmanager
+    def noting(self, note: Callable[[FrameType], None]) -> Iterator[None]:
+        """Call `note` with the frame of every caller."""
+        self._notes.append(note)
+        self._replace(self._system, self._urandom, first=True)
+        try:
+            yield
+        finally:
+            self._notes.remove(note)
+            if not self._notes:
+                # Also in what was imported meanwhile.
+                self._replace(self._urandom, self._system, first=False)
+
+    def _replace(self, old: Callable[[int], bytes], new: Callable[[int], bytes], *, first: bool) -> None:
+        seen = {}
+        for module in list(sys.modules.values()):
+            if not issubclass(type(module), ModuleType):
+                continue  # it only pretends to be one, as libraries of cffi do
             names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
-            if [value for value in list(names.values()) if value is old]:  # few modules do
-                for name in [name for name, value in list(names.items()) if value is old]:
+            known = self._seen.get(id(names)) or (names, -1, _is_installed(names), _NOWHERE)
+            _, size, installed, places = known
+            if size != len(names) or (first and not installed):
+                if [value for value in list(names.values()) if value is old]:  # few modules do
+                    places |= {name for name, value in list(names.items()) if value is old}
+                known = names, len(names), installed, places
+            for name in places:
+                if names.get(name) is old:
                     names[name] = new
+            seen[id(names)] = known
+        self._seen = seen
+
+
+_NOWHERE = frozenset[str]()
+
+
+def _is_installed(names: Mapping[str, Any]) -> bool:
+    """Whether a module is of Python's library, of an installed one or of dpaudit."""
+    known = names.get("__name__") in sys.builtin_module_names
+    return known or str(names.get("__file__")).startswith((*_INSTALLED, f"{_CORE}{os.sep}"))
 
 
 @contextmanager

@@ -131,8 +131,9 @@ def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) ->
 def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tuple[Array, Array, Array]:
     """Newton's method for the concave growth of (stake, hedge), started at no bet, [e, c] each."""
     cost = odds[..., None] * phi + delta[..., None]  # [e, c, bins]
-    shape = phi.shape[:-1]
-    stake, hedge, growth, reach = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
+    found, rows = np.zeros((3, *phi.shape[:-1])), np.arange(len(phi))
+    stake, hedge, growth = found
+    reach, unfinished = np.ones_like(stake), False
 
     def factors(stake: Array, hedge: Array) -> tuple[Array, Array]:
         return 1 - hedge[..., None] + stake[..., None] * phi, 1 + hedge[..., None] - stake[..., None] * cost
@@ -143,21 +144,24 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         second = 1 + hedge - stake * (odds + delta)
         return (stake >= 0) & (first > _FLOOR) & (second > _FLOOR)
 
+    first, second = factors(stake, hedge)
     for _ in range(_NEWTON_STEPS):
-        one, two = (1 / factor for factor in factors(stake, hedge))
-        to_stake = (one * phi) @ p - (two * cost) @ q
+        one, two = 1 / first, 1 / second
+        one_phi, two_cost = one * phi, two * cost
+        to_stake = one_phi @ p - two_cost @ q
         to_hedge = two @ q - one @ p
         one, two = one * one, two * two
-        aa = (one * phi * phi) @ p + (two * cost * cost) @ q + 1e-12
-        ab = -((one * phi) @ p + (two * cost) @ q)
+        one_phi, two_cost = one * phi, two * cost
+        aa = (one_phi * phi) @ p + (two_cost * cost) @ q + 1e-12
+        ab = -(one_phi @ p + two_cost @ q)
         bb = one @ p + two @ q
         determinant = np.maximum(aa * bb - ab * ab, 1e-15)
         move_stake = (bb * to_stake - ab * to_hedge) / determinant
         move_hedge = (aa * to_hedge - ab * to_stake) / determinant
         promised = move_stake * to_stake + move_hedge * to_hedge
-        if np.all(promised < _CLOSE_ENOUGH):
+        if not unfinished and np.all(promised < _CLOSE_ENOUGH):
             break
-        length, inside = reach.copy(), np.zeros(shape, dtype=np.bool_)
+        length, inside = reach, np.zeros(reach.shape, dtype=np.bool_)
         for _ in range(9):
             inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
             if inside.all():
@@ -172,6 +176,15 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         reach = np.where(better, np.minimum(1.0, 2 * length), length / 4)
         stake, hedge = np.where(better, new_stake, stake), np.where(better, new_hedge, hedge)
         growth = np.where(better, reached, growth)
+        found[:, rows] = stake, hedge, growth
+        # Where there is no step inside none will follow: most claims that are true end here, with no bet.
+        left = reach.any(axis=1)
+        if not (left.all() and better.all()):
+            unfinished = unfinished or bool(np.any(promised[~left] >= _CLOSE_ENOUGH))
+            rows, phi, cost, odds, delta = rows[left], phi[left], cost[left], odds[left], delta[left]
+            stake, hedge, growth, reach = stake[left], hedge[left], growth[left], reach[left]
+            first, second = factors(stake, hedge)
+    stake, hedge, growth = found
     return stake, hedge, growth
 
 

@@ -2,14 +2,15 @@
 
     python docs/programs/make_returns.py DIR --runs 3
 
-DIR is the folder of `dpaudit reproduce wang-hegde-2019-figure-1 -o DIR --runs 3`: finished runs are taken from
-it, and those that the table needs beside them are made and kept there.
+DIR is the folder of `dpaudit reproduce wang-hegde-2019-figure-1 -o DIR --runs 3`, and of `wang-hegde-2019-figure-2`
+too: finished runs are taken from it, and those that the table needs beside them are made and kept there.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from itertools import chain
 from pathlib import Path
 
 from papers.common import table
@@ -23,6 +24,7 @@ from dpaudit.app.figures.wang_hegde_2019 import (
     RUNS,
     Curve,
     algorithm_of,
+    compared_curves,
     curve_points,
     declared,
     noise_curves,
@@ -47,17 +49,27 @@ def shown() -> list[Curve]:
     ]
 
 
+def baselines() -> list[Curve]:
+    """The other algorithms that the second figure has at the claim of the first."""
+    return [
+        curve
+        for curve in compared_curves()
+        if curve.panel.endswith(" 0.9") and curve.algorithm not in {CODED, KERNEL, PRINTED, "corrected"}
+    ]
+
+
 def block(folder: Path, runs: int) -> str:
     """The table, as Markdown."""
-    curves = shown()
-    points = [point for curve in curves for point in curve_points(curve, range(runs))]
-    returns = returns_of(RUNS.finished(points, path=folder / "wang-hegde-2019-figure-1-runs.csv"))
-    rows = []
-    for curve in curves:
+    found, of_figure = [], {"1": shown(), "2": baselines()}
+    for number, lines in of_figure.items():
+        points = [point for curve in lines for point in curve_points(curve, range(runs))]
+        found += RUNS.finished(points, path=folder / f"wang-hegde-2019-figure-{number}-runs.csv")
+    returns, rows = returns_of(found), []
+    for curve in chain.from_iterable(of_figure.values()):
         epsilon = "infinite"
         if not noiseless(curve):
             epsilon = accounted(declared(algorithm_of(curve)), middle_rewards())[1]
-            if curve.panel != "corrected":
+            if curve.algorithm in {CODED, KERNEL, PRINTED}:
                 epsilon = f"infinite: line 24 leaks; {epsilon} by the proof's own sensitivity"
         estimates = (str(part.estimate(curve)) for part in returns)
         rows.append((str(curve), *estimates, epsilon))

@@ -266,7 +266,7 @@ def judge(
         audits=tuple(audits),
         numerics=numerics,
         not_checked=tuple(not_checked),
-        versions=versions(),
+        versions=dict(versions()),
         command=command,
         statement=statement,
         second_opinion=second_opinion,

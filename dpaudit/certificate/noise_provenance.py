@@ -1,8 +1,10 @@
 """How noise was drawn, how figures are compared, by which versions, and what follows for the reader."""
 
+import functools
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Self
 
 from dpaudit.certificate.conditions import Code, Condition
@@ -40,7 +42,8 @@ class Numerics(Model):
         return [Condition(code=code) for code, applies in codes.items() if applies]
 
 
-def versions() -> dict[str, str]:
+@functools.cache
+def versions() -> Mapping[str, str]:
     """The versions that the figures depend on."""
     found = {"python": platform.python_version()}
     for package in ("dpaudit", "numpy", "scipy", "pydantic"):
@@ -48,4 +51,4 @@ def versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed as a package"
-    return found
+    return MappingProxyType(found)

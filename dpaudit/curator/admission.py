@@ -128,7 +128,7 @@ class Admission(NeverCopied):
     def charge(self, release: Release, where: str | None = None) -> None:
         """Internal: charge the budget for a release, then write it; nothing is written where this raises.
 
-        `where` is its place in the algorithm's code, where that runs elsewhere.
+        `where` is its place in the algorithm's code, if that is known already.
         """
         self._require_own_process(release)
         with self.lock:

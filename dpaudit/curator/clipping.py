@@ -3,7 +3,8 @@
 import copy
 import numbers
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -83,6 +84,34 @@ def mapped(records: Sequence[Any], function: Callable[[Any], ArrayLike], where: 
         remedy = "let the function look at the record that it is given, and at nothing else"
         raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
     return np.array(made[0], dtype=np.float64) if records else np.empty((0,))
+
+
+def knows_its_argument_alone(function: object, calling: frozenset[object] = frozenset()) -> bool:
+    """Whether a function has nothing to look at but its argument and its constants.
+
+    It has no closure, default or attribute, and what it names is a module, a function of a library in C, or
+    in turn such a function. What comes from around it, as a mean over all records may, is not told apart.
+    """
+    if isinstance(function, BuiltinFunctionType):  # a method has an object
+        return isinstance(function.__self__, ModuleType | None)
+    if not isinstance(function, FunctionType):
+        in_c = isinstance(function, type) and function.__module__ in {"builtins", "numpy"}
+        return in_c or isinstance(function, ModuleType | np.ufunc)
+    if function in calling:
+        return True
+    if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or vars(function):
+        return False
+    around, calling = function.__globals__, calling | {function}
+    named = (around[name] for name in _names(function.__code__) if name in around)
+    return all(knows_its_argument_alone(one, calling) for one in named)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """What a function and those inside it name."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
 
 
 def doubles(value: ArrayLike, where: str) -> Array:

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Basis, Norm
-from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
+from dpaudit.curator.admission import CORE, Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.batches import Batches, Clipping
-from dpaudit.curator.clipping import bounded, doubles, mapped
+from dpaudit.curator.clipping import bounded, doubles, knows_its_argument_alone, mapped
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
@@ -29,6 +29,7 @@ from dpaudit.curator.tuning import BestOf, best_of
 from dpaudit.curator.turns import SampledStream
 from dpaudit.errors import InvalidParameter, ScheduleBroken, UsageError
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import (
     KINDS,
@@ -197,7 +198,8 @@ class Curator(Admission):
                 bound, not twice.
             map: makes a row of one record; `contributions` are then the records, and the ledger says that
                 each row is ``mapped`` from one. It is called for every record by itself, in an order that
-                nobody chose, and again in another.
+                nobody chose, and again in another. What it knows from around it, as by a closure, may come
+                from other records: the rows are then ``clipped``, as those that are given.
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
 
@@ -207,7 +209,8 @@ class Curator(Admission):
         """
         basis: Basis = "clipped"
         if map is not None:
-            contributions, basis = mapped(list(contributions), map, f"release {label!r}"), "mapped"
+            contributions = mapped(list(contributions), map, f"release {label!r}")
+            basis = "mapped" if knows_its_argument_alone(map) else "clipped"
         integers = getattr(getattr(mechanism, "mechanism", mechanism), "integer_noise", False)
         bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
@@ -663,9 +666,10 @@ class Curator(Admission):
         exact: Array | None = None,
         scale: float | None = None,
     ) -> Array:
-        number = self.admit(release)
+        where = released_at(CORE)
+        number = self.admit(release, where)
         exact = query if exact is None else exact
-        return self.ask(Question(release, number, query, exact, answering, given, scale=scale))
+        return self.ask(Question(release, number, query, exact, answering, given, scale=scale, where=where))
 
 
 class TrialCurator(Curator):

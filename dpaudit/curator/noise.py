@@ -35,7 +35,7 @@ class Question:
         at: what is public about the question: the step of a stream, the points of a function.
         scale: a noise scale that the data chose; private like the query.
         user: whose release it is, under local trust.
-        where: file and line in the algorithm's code, where another process says them.
+        where: file and line in the algorithm's code, if they are known already.
     """
 
     release: Release

@@ -142,9 +142,8 @@ class LedgerFacts:
             raise NotCertifiable(what, where=self.place, why=why)
 
 
-def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-    """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
-    canonical = canonical_bytes(record)
+def encode(previous: str, canonical: bytes) -> tuple[bytes, str]:
+    """One line of the file and its hash: a record's canonical JSON with the hash as last field."""
     digest = chained(previous, canonical)
     return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
 

@@ -6,7 +6,7 @@ A ledger holds parameters, never data: nothing that depends on a private record 
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.file import LedgerStream
@@ -39,7 +39,7 @@ class Ledger(LedgerFacts):
         self.places = ReleasePlaces()
         self._sink = sink
         self._cut_short = False  # nobody knows whether releases are missing
-        self._put(header.to_json())
+        self._put(canonical_bytes(header.to_json()))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -59,7 +59,7 @@ class Ledger(LedgerFacts):
         if self.complete:
             late, where = f"release {release.label!r} after the end of the ledger", self.place
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
-        self._put(release.to_json())
+        self._put(release.canonical())
         self.number += 1
         if self._sink is None:
             self._releases.append(release)
@@ -81,11 +81,11 @@ class Ledger(LedgerFacts):
 
     def lines(self) -> Iterator[bytes]:
         """The file's lines, each ending in a newline."""
-        releases = (release.to_json() for release in self)
+        releases = (release.canonical() for release in self)
         footer = [self._footer()] if self.complete else []
         previous = ""
-        for record in chain([self.header.to_json()], releases, footer):
-            line, previous = self._encoded(previous, record)
+        for canonical in chain([canonical_bytes(self.header.to_json())], releases, footer):
+            line, previous = self._encoded(previous, canonical)
             yield line
 
     def write(self, path: str | Path) -> Path:
@@ -144,14 +144,14 @@ class Ledger(LedgerFacts):
                 remedy = "give every run a path of its own"
                 raise LedgerTampered(what, where=str(sink.file_path), why=why, remedy=remedy)
 
-    def _footer(self) -> dict[str, Any]:
-        return {"record": "footer", "releases": self.number}
+    def _footer(self) -> bytes:
+        return canonical_bytes({"record": "footer", "releases": self.number})
 
-    def _put(self, record: dict[str, Any]) -> None:
-        line, digest = self._encoded(self._hash, record)
+    def _put(self, canonical: bytes) -> None:
+        line, digest = self._encoded(self._hash, canonical)
         if self._sink is not None:
             self._sink.write(line)
         self._hash = digest
 
-    def _encoded(self, previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-        return encode(previous, record) if self.hashed else (canonical_bytes(record) + b"\n", "")
+    def _encoded(self, previous: str, canonical: bytes) -> tuple[bytes, str]:
+        return encode(previous, canonical) if self.hashed else (canonical + b"\n", "")

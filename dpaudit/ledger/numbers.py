@@ -1,5 +1,6 @@
 """Canonical JSON (RFC 8785) as a hashed ledger writes it; its numbers are doubles."""
 
+import functools
 import json
 import re
 from json.encoder import encode_basestring as _quoted
@@ -40,10 +41,9 @@ def _text(value: Any) -> str:
     if kind is str:
         return _quoted(value)
     if kind is dict:
-        names = sorted(value)
-        if not "".join(names).isascii():
-            names.sort(key=lambda name: name.encode("utf-16be"))
-        return f"{{{','.join([f'{_quoted(name)}:{_text(value[name])}' for name in names])}}}"
+        return (
+            f"{{{','.join([f'{quoted}:{_text(value[name])}' for name, quoted in _ordered(tuple(value))])}}}"
+        )
     if kind is list:
         return f"[{','.join([_text(item) for item in value])}]"
     if kind is float:
@@ -53,6 +53,15 @@ def _text(value: Any) -> str:
     if kind is int and abs(value) < 2**53:
         return repr(value)
     return rfc8785.dumps(value).decode()
+
+
+@functools.lru_cache(maxsize=1024)  # records of one kind have the same names
+def _ordered(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The names in canonical JSON's order, each as it is and quoted."""
+    ordered = sorted(names)
+    if not "".join(names).isascii():
+        ordered.sort(key=lambda name: name.encode("utf-16be"))
+    return [(name, _quoted(name)) for name in ordered]
 
 
 def with_doubles(record: dict[str, Any], line: bytes, where: str) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """One line of the ledger: a noisy release, its mechanism and its place in the composition."""
 
+import functools
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from dpaudit.claims.guarantees import Guarantee
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Mechanism
+from dpaudit.ledger.header import canonical_bytes
+from dpaudit.ledger.numbers import canonical_json
+from dpaudit.mechanisms import AnyMechanism, Mechanism
 from dpaudit.models import Count, Model
 
 
@@ -51,3 +54,21 @@ class Release(Model):
     def to_json(self) -> dict[str, Any]:
         """The ledger's record of this release, without its hash."""
         return {"record": "release", **super().to_json()}
+
+    def canonical(self) -> bytes:
+        """The record's canonical JSON; raises `InvalidParameter` for what JSON cannot hold."""
+        stated = self.mechanism, self.count, self.partition, self.grid, self.claimed
+        try:
+            before, after = _around_label(*stated)
+            return before + canonical_json(self.label) + after
+        except (TypeError, ValueError):  # something is not hashable, or no JSON: the whole record says what
+            return canonical_bytes(self.to_json())
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _around_label(mechanism: AnyMechanism, *rest: Any) -> tuple[bytes, bytes]:
+    """A record's canonical JSON to either side of its label, in which alone most releases differ."""
+    names = "mechanism", "count", "partition", "grid", "claimed"
+    like = Release.model_construct(label="", **dict(zip(names, (mechanism, *rest), strict=True)))
+    before, label, after = canonical_bytes(like.to_json()).partition(b'"label":""')  # texts escape quotes
+    return before + label[:-2], after

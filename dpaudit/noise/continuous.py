@@ -15,6 +15,7 @@ What is assumed of the libraries: the relative error of scipy's `ndtri` and nump
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,7 +46,9 @@ OFFSET_MARGIN = 2.0**-46
 _MOST_STEPS = 2.0**50
 _DIGITS_IN_REST = 52  # that `split` keeps of a value on a finer grid
 _CHUNK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
-_LOW = np.uint64(2**63 - 1)
+_FEW = 4  # numbers, so few that each takes less time by itself than all do together
+_LOW_BITS = 2**63 - 1
+_LOW = np.uint64(_LOW_BITS)
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,12 @@ class Law:
     """A symmetric law, by its quantiles at u in (0, 1/2): numbers below 0.
 
     Attributes:
-        quantile: in doubles [n], u with it.
+        quantile: in doubles, of any shape, u with it.
         ball: in ball arithmetic.
         steepness: a bound on the change of the quantile when log(u) changes by 1.
     """
 
-    quantile: Callable[[Array], Array]
+    quantile: Callable[[Any], Any]
     ball: Callable[[Ball], Ball]
     steepness: float
 
@@ -80,7 +83,7 @@ class Scale:
     @classmethod
     def of(cls, scale: float, exponent: int) -> Scale:
         """A scale that is a double, on the grid 2^exponent."""
-        steps = float(np.ldexp(scale, -exponent))
+        steps = math.ldexp(scale, -exponent)
         return cls(steps, lambda: exact(steps))
 
     def over_root_two(self) -> Scale:
@@ -107,14 +110,15 @@ def floors(
         exactly: the offset at a position as a ball.
         mirrored: sign(Z) floor(offset + scale |Z|) instead, for offsets >= 0.
     """
-    if scale.steps > _MOST_STEPS:
-        words = bits.words(len(offset)).tolist()
-        at_each = (functools.partial(exactly, i) for i in range(len(words)))
-        settled = [
-            _settle(bits, law, scale, word, at, mirrored=mirrored)
-            for word, at in zip(words, at_each, strict=True)
-        ]
-        return np.array(settled, dtype=object)
+    if len(offset) <= _FEW or scale.steps > _MOST_STEPS:
+        one_by_one = []
+        for i, (word, near) in enumerate(zip(bits.words(len(offset)).tolist(), offset.tolist(), strict=True)):
+            known = _decided(law, scale, word, near, mirrored=mirrored)
+            at_it = functools.partial(exactly, i)
+            one_by_one.append(
+                _settle(bits, law, scale, word, at_it, mirrored=mirrored) if known is None else known
+            )
+        return np.array(one_by_one, dtype=np.int64 if scale.steps <= _MOST_STEPS else object)
     result = np.empty(len(offset), dtype=np.int64)
     for start in range(0, len(offset), _CHUNK):
         near = offset[start : start + _CHUNK]
@@ -147,13 +151,27 @@ def cell(law: Law, scale: Scale, sign: int, offset: Callable[[], Ball]) -> Calla
     return decision
 
 
+def _decided(law: Law, scale: Scale, word: int, near: float, *, mirrored: bool) -> int | None:
+    """One entry of `floors` from its first word, in doubles as there; None where they do not tell."""
+    u = max((word & _LOW_BITS) * 2.0**-WORD, 2.0**-WORD)
+    if u < 2.0**-44 or scale.steps > _MOST_STEPS:
+        return None
+    negative, away = word >> (WORD - 1), float(law.quantile(u)) * -scale.steps
+    error = law.steepness * scale.steps * (2.0**-WORD / u + 2.0**-52) + (MARGIN * away + OFFSET_MARGIN)
+    at = near - away if negative and not mirrored else near + away
+    lowest = math.floor(at - error)
+    if lowest != math.floor(at + error):
+        return None
+    return -lowest if negative and mirrored else lowest
+
+
 def _settle(
     bits: Bits, law: Law, scale: Scale, word: int, offset: Callable[[], Ball], *, mirrored: bool
 ) -> int:
     """One entry of `floors`, from its first word, in ball arithmetic."""
     sign = -1 if word >> (WORD - 1) else 1
     # The 64 bits of the word without its sign are the first of a number in [0, 1/2).
-    uniform = Uniform(bits, word & int(_LOW))
+    uniform = Uniform(bits, word & _LOW_BITS)
     found = int(uniform.decide(cell(law, scale, 1 if mirrored else sign, offset)))
     return sign * found if mirrored else found
 

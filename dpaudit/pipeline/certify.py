@@ -53,7 +53,8 @@ class Certified:
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
     first, empty where it has no bound there. `parted` is how the run on the data differed from its twin's,
-    for the data's holder alone, and `raised` the words of what it raised there, which may quote records;
+    for the data's holder alone, and `raised` the words of what it raised or asked for there, which may quote
+    records;
     `utility`, where it is asked for, the algorithm's own measures of its output.
     """
 

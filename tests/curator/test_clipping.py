@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, OpaquePureDP
-from dpaudit.curator.clipping import bounded, doubles, mapped
+from dpaudit.curator.clipping import bounded, doubles, knows_its_argument_alone, mapped
 from dpaudit.errors import InvalidParameter, ScheduleBroken, SensitivityTooSmall
 from dpaudit.mechanisms import FixedSizeSampled, PoissonSampled
 
@@ -103,3 +104,44 @@ def test_numbers_become_doubles_in_an_array_of_their_own(value: Any) -> None:
 def test_what_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter):
         doubles(value, "x")
+
+
+MEAN = 3.0
+
+
+def own(record: Any) -> Any:
+    return helper([np.abs(part) for part in record])
+
+
+def helper(record: Any) -> Any:
+    return np.asarray(record) / 2 if len(record) else own(record)
+
+
+def by_a_helper(record: Any) -> Any:
+    return around(record)
+
+
+def around(record: Any) -> Any:
+    return [part - MEAN for part in record]
+
+
+def with_attribute(record: Any) -> Any:
+    return record
+
+
+vars(with_attribute)["mean"] = 3.0
+
+
+def test_what_a_function_knows_beside_its_argument_is_seen() -> None:
+    mean = 3.0
+    for innocent in (own, helper, float, np.sqrt, math.sqrt, lambda record: record / 2):
+        assert knows_its_argument_alone(innocent)
+    for knowing in (
+        lambda record: record - mean,
+        lambda record, middle=mean: record - middle,
+        lambda record, *, middle=mean: record - middle,
+        *(around, by_a_helper, with_attribute),
+    ):
+        assert not knows_its_argument_alone(knowing)
+    for knowing in ([1, 2].__getitem__, {}.get, functools.partial(np.add, mean), functools.lru_cache(own)):
+        assert not knows_its_argument_alone(knowing)

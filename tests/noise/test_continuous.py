@@ -48,6 +48,14 @@ def in_its_cell(m: int, word: int, v: float, scale: float, below: Any) -> bool:
     return bool(below(ends[0]) <= u[1] and u[0] <= below(ends[1]))
 
 
+@pytest.fixture(params=["together", "one by one"])
+def _either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All draws as a few are made, too."""
+    if request.param == "one by one":
+        monkeypatch.setattr(continuous, "_FEW", 10**6)
+
+
+@pytest.mark.usefixtures("_either_way")
 @pytest.mark.parametrize("law", LAWS)
 @sweep("scale", SCALES, everyday=(0, 3))
 def test_every_draw_is_the_real_number_rounded(law: str, scale: float) -> None:
@@ -70,6 +78,22 @@ def test_the_reference_sees_a_quantile_that_is_off_by_a_billionth(monkeypatch: p
     assert sum(right) < 100
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("law", LAWS)
+def test_few_draws_are_those_of_many(law: str, mirrored: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    offset = np.random.default_rng(3).uniform(0.0, 1.0, len(EXTREME + WORDS))
+    bits = [Scripted(EXTREME + WORDS) for _ in range(2)]
+    found = []
+    for few, each in zip((0, 10**6), bits, strict=True):
+        monkeypatch.setattr(continuous, "_FEW", few)
+        how: Any = {"exactly": lambda i: exact(float(offset[i])), "mirrored": mirrored}
+        found.append(continuous.floors(each, LAWS[law][0], Scale.of(3.0, -32), offset, **how))
+    assert found[0].dtype == found[1].dtype == np.int64
+    assert found[0].tolist() == found[1].tolist()
+    assert bits[0].taken == bits[1].taken != []
+
+
+@pytest.mark.usefixtures("_either_way")
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("margin", [2.0**-36, 2.0**-30])
 def test_balls_decide_as_doubles_do(law: str, margin: float, monkeypatch: pytest.MonkeyPatch) -> None:

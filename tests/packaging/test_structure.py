@@ -127,7 +127,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "verbs that open their targets elsewhere": ("dpaudit/app/verbs/audit.py, certify.py, gate", 63),
     "runs, replays and stand-ins elsewhere": ("dpaudit/pipeline/certify.py, audit.py, auditors/replay", 80),
     "sampled runs and their scores elsewhere": ("auditors/sampling, dpaudit/pipeline, options", 69),
-    "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 48),
+    "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 80),
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
@@ -149,8 +149,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "targets whose arguments are counted": ("dpaudit/app/options/targets.py", 16),
     "claims on another scale refused before any run": ("auditors/sampling/sampling.py, statistics/gdp.py", 7),
     "releases that exceed their claims alike": ("dpaudit/app/text/tables.py", 2),
-    "tables that bring their own pairs": ("auditors, dpaudit/processes, pipeline, curator, app", 50),
-    "data of several kinds for --data": ("dpaudit/app/options/data_files.py", 186),
+    "tables that bring their own pairs": ("auditors, dpaudit/processes, pipeline, curator, app", 57),
+    "data of several kinds for --data": ("dpaudit/app/options/data_files.py", 190),
     "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
     "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 13),
     "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),
@@ -170,6 +170,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "the instance of a lower bound by its name": ("algorithms/catalogue.py", 6),
     "two newer algorithms and their figures by name": ("algorithms/catalogue.py, app/figures", 5),
     "a penalty of Hoeffding's form": ("algorithms/offline/dp_apvi.py, algorithms/catalogue.py", 7),
+    "from how many users on regret is no line": ("dpaudit/app/figures/regrets.py", 14),
     "lambda tuned beside the bonus": ("dpaudit/app/figures/ngo_vietri_wu_2022.py", 61),
     "the hard instance beside the rivers": ("dpaudit/app/figures/liao_he_gu_2023.py", 35),
     "constants tuned on other data": ("dpaudit/app/figures/qiao_wang_2023.py", 77),
@@ -194,6 +195,9 @@ GROWN: dict[str, tuple[str, int]] = {
     "workers that can be stopped at any moment": ("auditors/sampling/workers.py", 29),
     "outputs compared as they were sent": ("auditors/comparison/output_comparison.py, replay/replay.py", 7),
     "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 114),
+    "watched places kept between runs, several runs watched at once": ("auditors/replay/rng_tripwire.py", 57),
+    "release lines made of what earlier ones share": ("dpaudit/ledger, certificate", 35),
+    "bets, lattices and mixtures in fewer steps": ("auditors/statistics/betting.py, accountants", 26),
 }
 
 WALK = """

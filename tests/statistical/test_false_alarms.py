@@ -166,7 +166,8 @@ def _drawn(draw: Callable[[int], Samples], runs: int) -> Samples:
 @sweep("mechanism", list(CASES), everyday=(0, 2, 4, 6, 9, -3))
 @pytest.mark.parametrize("auditor", list(AUDITORS))
 def test_few_false_alarms(auditor: str, mechanism: str) -> None:
-    audits = 3 if auditor == "sequential" else 8
+    # Of fewer than five audits no number is too many: of the dear ones, one a day shows that they end.
+    audits = 1 if auditor == "sequential" else 8
     assert failures(AUDITORS[auditor], CASES[mechanism], 200, audits) <= allowed(audits)
 
 

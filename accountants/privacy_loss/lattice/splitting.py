@@ -271,7 +271,13 @@ class _Law:
 
     def logs(self, tilt: float) -> Vector:
         """Log weights times e^(tilt L)."""
-        return self._log_weight + tilt * self.step * (self.first + np.arange(len(self.weight)))
+        logs = tilt * self.step * self._places
+        logs += self._log_weight
+        return logs
+
+    @cached_property
+    def _places(self) -> Vector:
+        return np.arange(self.first, self.first + len(self.weight), dtype=np.float64)
 
     @cached_property
     def _log_weight(self) -> Vector:
@@ -282,7 +288,8 @@ class _Law:
         """log E e^(tilt L)."""
         logs = self.logs(tilt)
         peak = float(logs.max())
-        return peak + math.log(float(np.exp(logs - peak).sum()))
+        logs -= peak
+        return peak + math.log(float(np.exp(logs, out=logs).sum()))
 
     def largest_gains(self, reach: int, tilt: float) -> Vector:
         """Log of all runs' g* for m = `reach`, tilted, from cell first - reach on; [points + 2 reach]."""

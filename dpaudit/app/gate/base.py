@@ -57,6 +57,7 @@ def held_to_base(
     """
     folder, name = configuration.path.parent, configuration.path.name
     commit = _merge_base(folder, reference)
+    _require_same_repository(folder, name, reference)
     working = configuration.gate or Gate()
     content = file_at(folder, commit, name)
     if content is None:
@@ -85,6 +86,23 @@ def require_no_link(configuration: Path) -> None:
     if root.resolve() / absolute.relative_to(root) != absolute.resolve():
         what, why = f"{configuration} is a link, or lies behind one", "the rules are those of one file"
         raise UsageError(what, where="--base", why=why, remedy="put the file itself there, or name it")
+
+
+def _require_same_repository(folder: Path, name: str, reference: str) -> None:
+    """Raise `UsageError` where a submodule took the place of a folder that had the configuration.
+
+    Its own commits, which the change chose, would be the rules.
+    """
+    outer = (git(folder, "rev-parse", "--show-superproject-working-tree") or b"").decode().strip()
+    if not outer:
+        return
+    try:
+        commit = _merge_base(Path(outer), reference)
+    except UsageError:  # a reference of the submodule's alone
+        return
+    if file_at(Path(outer), commit, os.path.relpath(folder / name, Path(outer).resolve())) is not None:
+        what, why = f"{name} now lies in a submodule", "the rules are those of the outer repository"
+        raise UsageError(what, where="--base", why=why, remedy="keep the configuration where it was")
 
 
 def _larger(before: Any, after: Any) -> bool:

@@ -92,8 +92,11 @@ def _queried(file: str, query: str) -> Any:
         return duckdb.connect(file, read_only=True).sql(query)
     except duckdb.Error as error:
         why, remedy = "it has no rows to run on", "correct the query; DuckDB's shell shows where it fails"
-        what = f"a query that fails: {error}"
-        raise DataError(what, where=f"--data duckdb:{file}", why=why, remedy=remedy) from None
+        failed = DataError(
+            f"a query that fails: {error}", where=f"--data duckdb:{file}", why=why, remedy=remedy
+        )
+        failed.quoted = f": {error}"
+        raise failed from None
 
 
 def _parquet(path: Path, where: str) -> Any:
@@ -101,7 +104,7 @@ def _parquet(path: Path, where: str) -> Any:
     _require_installed("pyarrow", where)
     parquet: Any = importlib.import_module("pyarrow.parquet")
     arrow: Any = importlib.import_module("pyarrow")
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    files = sorted(filter(Path.is_file, path.rglob("*.parquet"))) if path.is_dir() else [path]
     if not files:
         raise DataError("a folder without a .parquet file", where=where, remedy=_GIVE)
     tables = []
@@ -172,7 +175,8 @@ def _finite(cell: str, where: str, name: str) -> float | None:
             f"{'no number' if found is None else 'NaN or infinity'} in column {name!r}, which holds numbers"
         )
         why = "it cannot be assigned to a record"
-        raise DataError(what, where=where, why=why, remedy="give a number, or leave the cell empty")
+        remedy = "give a number, or leave the cell empty; for a column of text name a function that reads it"
+        raise DataError(what, where=where, why=why, remedy=remedy)
     return found
 
 

@@ -210,9 +210,9 @@ def without_text(error: DpauditError) -> DpauditError:
 
 
 def tell_raised(reference: str, raised: Iterable[str]) -> None:
-    """Tell the data's holder, and nobody else, what a run on the data raised where its twin did not."""
+    """Tell the data's holder, and nobody else, what a run on the data did where its twin did not."""
     for words in filter(None, raised):
-        note(f"{reference} raised {words}" if is_shown() else f"{SHOW} shows what {reference} raised")
+        note(f"{reference} {words}" if is_shown() else f"{SHOW} shows what {reference} did there")
 
 
 def without_value(error: DpauditError) -> DpauditError:
@@ -220,6 +220,11 @@ def without_value(error: DpauditError) -> DpauditError:
 
     One that was given by an option, or in a configuration, is shown: no target's code gave that.
     """
+    if error.quoted:
+        remedy = f"{error.remedy}; to see what was said, {_ELSEWHERE}"
+        return type(error)(
+            error.what.replace(error.quoted, ""), where=error.where, why=error.why, remedy=remedy
+        )
     if not isinstance(error, _QUOTING) or not error.raised_at or error.where.startswith("-"):
         return error
     what = f"a value given at {shown_place(error.raised_at)} cannot be used, and may be private"

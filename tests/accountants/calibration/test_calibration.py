@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -440,3 +441,14 @@ def test_two_steps_of_random_allocation_against_the_plane() -> None:
         float((both * np.maximum(1 - grown * ratio, 0)).sum()),
     )
     assert 0.98 * target.delta < max(sides) <= target.delta * (1 + 1e-6)
+
+
+def test_a_thousand_sampled_steps_are_calibrated_in_few_calls(python_calls: Any) -> None:
+    """Both accountants together, after the first use of either."""
+    prototype = PoissonSampled(rate=0.01, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+
+    def work() -> object:
+        return calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=1000)
+
+    work()
+    assert python_calls(work) < 1_000_000

@@ -338,6 +338,33 @@ def test_a_configuration_behind_a_link_is_none_that_the_base_has(
     assert dpaudit(*arguments[:3]).exit_code == 0
 
 
+def test_a_submodule_in_the_configurations_place_brings_no_rules_of_its_own(
+    git: Any, configuration: Any, tmp_path: Path, dpaudit: Any, mine: Any, alone: None
+) -> None:
+    """It has a branch of the base's name, with rules that the change chose."""
+    git("init", "--quiet", "--initial-branch", "main")
+    inner, other = tmp_path / "inner", tmp_path.parent / f"{tmp_path.name}-other"
+    for folder in (inner, other):
+        folder.mkdir()
+        (folder / "mine.py").write_text((tmp_path / "mine.py").read_text())
+        (folder / "pyproject.toml").write_text(configuration())
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "base")
+    git("checkout", "--quiet", "-b", "change")
+    for command in (("init", "--initial-branch", "main"), ("add", "--all"), ("commit", "--message", "own")):
+        git("-C", str(other), *command)
+    shutil.rmtree(inner)
+    git("rm", "--quiet", "-r", "--cached", "inner")
+    git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "inner")
+    git("commit", "--quiet", "--message", "change")
+    arguments = "gate", "--config", "inner/pyproject.toml", "--base", "main"
+    result = dpaudit(*arguments)
+    assert result.exit_code == 2
+    assert "now lies in a submodule" in " ".join(result.stderr.split())
+    git("branch", "--quiet", "--force", "main", "change")  # it was a submodule before, too
+    assert dpaudit(*arguments).exit_code == 0
+
+
 def test_a_link_above_the_repository_is_no_part_of_a_change(
     git: Any, configuration: Any, tmp_path: Path, dpaudit: Any, mine: Any, alone: None
 ) -> None:

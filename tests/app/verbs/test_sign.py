@@ -23,6 +23,7 @@ from dpaudit.certificate.signatures import (
     pre_authentication_encoding,
 )
 from dpaudit.errors import CertificateMismatch
+from dpaudit.ledger.header import canonical_bytes
 from dpaudit.ledger.ledger import Ledger, encode
 from dpaudit.pipeline.recheck import require_figures
 
@@ -167,7 +168,7 @@ def test_a_run_without_noise_carries_no_certificate(
         del record["hash"]
         if record["record"] == "header":
             record["noise"]["source"] = source
-        encoded, digest = encode(digest, record)
+        encoded, digest = encode(digest, canonical_bytes(record))
         lines += encoded
     path.write_bytes(lines)
     forged = certified / "certificate.json"

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from os import urandom
+from pathlib import Path
 from random import random as bound_random
 from secrets import token_bytes
 from statistics import NormalDist
@@ -93,6 +94,60 @@ def test_what_the_curator_hands_out_and_what_has_a_stated_seed_is_innocent(
         released(data, curator)
 
     assert replay(algorithm, [PAIR], replays=1).findings == ()
+
+
+def added(module: ModuleType) -> None:
+    vars(module)["source_of_bytes"] = os.urandom
+
+
+def rebound(module: ModuleType) -> None:
+    vars(module)["bytes_of"] = os.urandom
+
+
+IN_MODULES = [
+    ("from os import urandom as bytes_of", None, False),
+    ("def bytes_of(size): return b''", rebound, False),
+    ("bytes_of = None", rebound, False),
+    ("from secrets import token_bytes as bytes_of", None, True),
+    ("def bytes_of(size): return source_of_bytes(size)", added, True),
+]
+
+
+@pytest.mark.parametrize("while_watched", [False, True])
+@pytest.mark.parametrize(("text", "change", "installed"), IN_MODULES)
+def test_a_module_imported_or_changed_after_an_earlier_watch_is_watched(
+    text: str,
+    change: Callable[[ModuleType], None] | None,
+    installed: bool,
+    while_watched: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between watched runs or during one, once a module's names had been looked through."""
+    module = ModuleType("of_bytes")
+    module.__file__ = str(Path(random.__file__).with_name("of_bytes.py") if installed else Path(__file__))
+
+    def import_it() -> None:
+        monkeypatch.setitem(sys.modules, "of_bytes", module)
+        exec(text, vars(module))  # noqa: S102  (one of the modules above)
+
+    def change_it() -> None:
+        import_it() if change is None else change(module)
+
+    run(Watch(lambda data, curator: None), None)
+    if change is not None:
+        import_it()
+        run(Watch(lambda data, curator: None), None)
+    if while_watched:
+        run(Watch(lambda data, curator: change_it()), None)
+    else:
+        change_it()
+    innocent = Watch(lambda data, curator: vars(module)["bytes_of"])
+    faulty = Watch(lambda data, curator: vars(module)["bytes_of"](1))
+    for watch in (innocent, faulty):
+        run(watch, None)
+    assert innocent.drawn is None
+    assert faulty.drawn is not None
+    assert os.urandom is urandom
 
 
 def test_live_bits_from_the_operating_system_are_the_curators() -> None:

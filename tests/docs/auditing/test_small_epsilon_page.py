@@ -25,6 +25,26 @@ def test_the_page_has_the_marks_between_which_the_table_is_written(program: Any)
     assert page.index(program.BEGIN) < page.index(program.END)
 
 
+@pytest.mark.parametrize("name", ["SVT5", pytest.param("all", marks=pytest.mark.nightly)])
+def test_the_page_has_the_best_event_and_the_share_of_its_median(program: Any, name: str) -> None:
+    for one in program.MECHANISMS if name == "all" else [name]:
+        check_row(program, one)
+
+
+def check_row(program: Any, name: str) -> None:
+    (row,) = [line for line in program.PAGE.read_text("utf-8").splitlines() if line.startswith(f"| `{name}`")]
+    best, median, _, share = row.strip("| ").split(" | ")[1:]
+    assert best == f"{program.MECHANISMS[name].best(program.RUNS):.3g}"
+    assert float(share.rstrip("%")) == pytest.approx(100 * float(median) / float(best), abs=1.5)
+
+
+@pytest.mark.nightly
+def test_the_page_has_the_bounds_of_its_audits(program: Any) -> None:
+    bounds = sorted(program.bounds(program.MECHANISMS["ReportNoisyMax3"], program.AUDITS))
+    least, middle, largest = (f"{bounds[at]:.3g}" for at in (0, len(bounds) // 2, -1))
+    assert f"| {middle} | {least} to {largest} |" in program.PAGE.read_text("utf-8")
+
+
 def test_the_best_event_of_svt5_is_the_one_that_the_other_side_never_has(program: Any) -> None:
     # Its threshold, 1 + Laplace noise of scale 20, lies within 1 of 1: then 5 of 10 answers are yes.
     runs, likely = program.RUNS, 1 - np.exp(-1 / 20)
