@@ -217,7 +217,7 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         meant = f"did you mean {name_of(pairs)}()? " if callable(pairs) else ""
         remedy = f"{meant}give a Pair, the tuple (data, neighbour), or several pairs"
         if none:
-            remedy += "; a data frame brings its own where the claim's unit is one of its columns"
+            remedy += "; a data frame with rows brings its own where the claim's unit is one of its columns"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
 
