@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -196,7 +196,7 @@ class _Batch:
             return _Plain(release, float(self.figures[i]))
         return self._settled[i]
 
-    def names(self) -> list[tuple[str, str, str]]:
+    def names(self) -> Iterable[tuple[str, str, str]]:
         """What releases are grouped by: label without digits, kind of noise, scale of the figure."""
         labels = self._plain.labels
         patterns = _DIGITS.sub("#", "\n".join(labels)).split("\n")
@@ -204,7 +204,10 @@ class _Batch:
             patterns = [_DIGITS.sub("#", label) for label in labels]
         kinds = map(("laplace", "gaussian").__getitem__, self._plain.gaussian.tolist())
         scales = map(("zcdp", "pure-dp").__getitem__, self._plain.pure.tolist())
-        names = list(zip(patterns, kinds, scales, strict=True))
+        together = zip(patterns, kinds, scales, strict=True)
+        if not self._settled:
+            return together
+        names = list(together)
         for i, account in self._settled.items():
             names[i] = _DIGITS.sub("#", account.label), account.mechanism.kind, account.proved.kind
         return names

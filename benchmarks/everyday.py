@@ -35,10 +35,23 @@ from typing import Any
 import numpy as np
 
 import dpaudit
-from dpaudit import L2, ZCDP, Claim, Curator, Gaussian, Pair
+from dpaudit import (
+    L2,
+    ZCDP,
+    ApproxDP,
+    Claim,
+    Curator,
+    Gaussian,
+    Ledger,
+    Neighbouring,
+    Pair,
+    PoissonSampled,
+    Release,
+)
 from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import replay
+from dpaudit.ledger.ledger import Header
 from dpaudit.noise.randomness import Randomness
 from dpaudit.processes.host import NO_LIMITS
 from dpaudit.processes.hosting import hosting
@@ -53,6 +66,9 @@ SHORTEST = 0.25  # seconds of a round
 LINES, REPLAYS, RELEASES, MANY = 10_000, 100, 20, 100_000
 BASE = "import scipy.stats"
 FILE = "LEDGER"  # stands for the ledger of two releases
+ONE_SAMPLED, MANY_SAMPLED = "SAMPLED", "THOUSAND"  # for those of sampled noise, at distinct rates
+VERIFY_ONE, VERIFY_MANY = "dpaudit verify, one sampled release", "dpaudit verify, 1,000 at distinct rates"
+VERIFY_RATIO = "the latter over the former, at most 20"
 MAIN = ("-m", "dpaudit.app.main")
 REVIEWED = ["epsilon", "gaussian", "--sigma", "1.1", "--rate", "0.01", "--steps", "10000", "--delta", "1e-5"]
 STEPS = ["--rate", "0.01", "--count", "1000", "--epsilon", "1", "--delta", "1e-6"]
@@ -60,6 +76,8 @@ COMMANDS = {
     "import dpaudit": ("-c", "import dpaudit"),
     "dpaudit --help": (*MAIN, "--help"),
     "dpaudit verify, two releases": (*MAIN, "verify", FILE),
+    VERIFY_ONE: (*MAIN, "verify", ONE_SAMPLED),
+    VERIFY_MANY: (*MAIN, "verify", MANY_SAMPLED),
     "dpaudit epsilon, sampled gaussian": (*MAIN, *REVIEWED),
     "dpaudit calibrate gaussian": (*MAIN, "calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"),
     "dpaudit calibrate, 1,000 sampled steps": (*MAIN, "calibrate", "gaussian", *STEPS),
@@ -96,6 +114,18 @@ def ledger(path: Path, number: int) -> Path:
     return path
 
 
+def sampled(path: Path, number: int) -> Path:
+    """A ledger file of so many releases of sampled Gaussian noise, each at a rate of its own."""
+    claim = Claim(ApproxDP(epsilon=8.0, delta=1e-6))
+    header = Header(algorithm="sampled", unit="row", neighbouring=Neighbouring.ADD_OR_REMOVE_ONE, claim=claim)
+    made = Ledger(header)
+    for i in range(number):
+        noise = PoissonSampled(rate=0.01 * (1.0 + (i + 0.5) / number), mechanism=SCALAR)
+        made.append(Release(label=f"step {i}", mechanism=noise))
+    made.finish()
+    return made.write(path)
+
+
 def cpu(work: Callable[[], object]) -> float:
     """Seconds of CPU in this process and its finished children."""
 
@@ -129,6 +159,8 @@ def commands(folder: Path) -> dict[str, Callable[[], object]]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "OMP_NUM_THREADS": "1"}
     stands_for = {FILE: str(ledger(folder / "two.jsonl", 2)), "OUT": str(folder / "out")}
+    for name, number in ((ONE_SAMPLED, 1), (MANY_SAMPLED, 1000)):
+        stands_for[name] = str(sampled(folder / name, number))
 
     def started(arguments: tuple[str, ...]) -> Callable[[], object]:
         command = [sys.executable, *(stands_for.get(word, word) for word in arguments)]
@@ -168,10 +200,13 @@ def measured(rounds: int, wanted: frozenset[str] | None = None) -> dict[str, flo
     """All ratios, or those that are wanted."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        starts = {k: v for k, v in commands(folder).items() if wanted is None or k in wanted or k == BASE}
+        needed = {BASE, *([VERIFY_ONE, VERIFY_MANY] if wanted and VERIFY_RATIO in wanted else [])}
+        starts = {k: v for k, v in commands(folder).items() if wanted is None or k in wanted | needed}
         least(starts, 1)  # compiles
         best = least(starts, rounds)
         ratios = {name: seconds / best[BASE] for name, seconds in best.items() if name != BASE}
+        if VERIFY_MANY in ratios and VERIFY_ONE in ratios:
+            ratios[VERIFY_RATIO] = ratios[VERIFY_MANY] / ratios[VERIFY_ONE]
         for name, (work, unit, number) in parts(folder).items():
             if wanted is None or name in wanted:
                 best = least({"work": work, "unit": unit}, rounds, SHORTEST)

@@ -178,6 +178,11 @@ class Composition:
         parts = (part for split in self._splits.values() for part in split.values())
         return len(self._common) + len(self._plain) + sum(map(len, parts))
 
+    @property
+    def split(self) -> bool:
+        """Whether some release was on a part."""
+        return bool(self._splits)
+
     def add(self, release: Release | PlainRelease | PlainReleases) -> None:
         """Add one release: `count` runs of its mechanism, on all units or on one part's; or a block."""
         if isinstance(release, PlainReleases):

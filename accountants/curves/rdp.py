@@ -27,7 +27,9 @@ from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, prob
 from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
+from dpaudit.accountants.curves.sampled_orders import best_order, moment_of, sampled_factors
 from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment, whole_log_moment
+from dpaudit.accountants.privacy_loss.contour.factors import Factor
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, HiddenSample, dominating
@@ -49,6 +51,7 @@ class RenyiProfile:
     revealed: float
     _directions: tuple[LogMoment, ...] = field(repr=False)
     _composition: Composition = field(repr=False)
+    _factors: tuple[tuple[Factor, ...], ...] = field(repr=False)
     method: str = "rdp"
     rigour: Rigour = "float-pessimistic"
 
@@ -62,13 +65,14 @@ class RenyiProfile:
             what = f"{composition.distinct} distinct mechanisms"
             remedy = "use the accountant of privacy losses, which compresses them"
             raise CannotBound(what, where="composition", remedy=remedy)
-        directions = _totals(composition, log_moment)
+        factors = sampled_factors(composition)
+        directions = tuple(map(moment_of, factors)) or _totals(composition, log_moment)
         try:
             pure = composition.total(pure_epsilon)
         except CannotBound:
             pure = math.inf
         revealed = -math.expm1(-composition.total(failure_cost)) * (1.0 + ROUNDING)
-        return cls(pure, revealed, directions, composition)
+        return cls(pure, revealed, directions, composition, factors)
 
     def divergence(self, alpha: float) -> float:
         """The Renyi divergence of order alpha > 1, in nats, rounded up.
@@ -110,7 +114,8 @@ class RenyiProfile:
             finite = math.isfinite(divergence)
             return conversions.renyi_epsilon(t, divergence, 0.0, target) if finite else math.inf
 
-        found = max(0.0, self._least(at))
+        best = best_order(self._factors, target)
+        found = max(0.0, self._least(at) if best is None else at(best))
         if math.isfinite(self.pure):
             found = min(found, conversions.response_epsilon(self.pure, left))
         if not math.isfinite(found):

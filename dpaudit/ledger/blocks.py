@@ -33,7 +33,7 @@ _PIECES: Final = re.compile(
     re.MULTILINE,
 )
 _Value = TypeVar("_Value")
-_Column = tuple[str, ...]
+_Column = Sequence[str]
 _Shape = tuple[str, str, str]  # of a line: all of it but its label, scale and hash
 
 
@@ -66,22 +66,22 @@ def in_blocks(
 def read_block(lines: Sequence[bytes], previous: str) -> tuple[PlainReleases, str] | None:
     """Whole lines of plain noise in columns, with the last one's hash; None if any is another line."""
     try:
-        found = _PIECES.findall(b"".join(lines).decode())
+        found = _shaped(b"".join(lines).decode(), lines)
     except UnicodeDecodeError:
         return None
-    if len(found) != len(lines):
+    if found is None:
         return None
-    begins, labels, middles, digits, ends, stated = zip(*found, strict=True)
-    del found
+    shapes, labels, digits, stated = found
     if not _chained(lines, stated, previous):
         return None
     scale = _numbers(digits)
     if scale is None or not scale.all():  # a scale of 0 is refused elsewhere
         return None
-    shapes = list(zip(begins, middles, ends, strict=True))
     numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
     like = [_like(shape) for shape in numbers]
-    which = np.fromiter(map(numbers.__getitem__, shapes), np.intp, len(shapes))
+    which = np.zeros(len(lines), np.intp)  # where all are alike there is one shape
+    if len(shapes) > 1:
+        which = np.fromiter(map(numbers.__getitem__, shapes), np.intp, len(lines))
     known = [one for one in like if one is not None]
     if len(known) < len(like) or not _on_grids(known, which, scale):
         return None
@@ -104,6 +104,29 @@ def read_block(lines: Sequence[bytes], previous: str) -> tuple[PlainReleases, st
         grids=each(columns.grids),
     )
     return PlainReleases(block), stated[-1]
+
+
+def _shaped(text: str, lines: Sequence[bytes]) -> tuple[Sequence[_Shape], _Column, _Column, _Column] | None:
+    """Each line's shape, or one for all, its label, scale and hash; None if any is another line."""
+    first, last = (_PIECES.fullmatch(line.decode()) for line in (lines[0], lines[-1]))
+    if first is None or last is None:
+        return None
+    shape: _Shape = first[1], first[3], first[5]
+    if shape == last.group(1, 3, 5):  # then perhaps all are alike
+        parts = _alike(shape).split(text)  # what is between the matches, and the groups of each
+        if len(parts) == 4 * len(lines) + 1 and not any(parts[::4]):
+            return [shape], parts[1::4], parts[2::4], parts[3::4]
+    parts = _PIECES.split(text)
+    if len(parts) != 7 * len(lines) + 1 or any(parts[::7]):
+        return None
+    shapes = list(zip(parts[1::7], parts[3::7], parts[5::7], strict=True))
+    return shapes, parts[2::7], parts[4::7], parts[6::7]
+
+
+@functools.lru_cache(maxsize=64)
+def _alike(shape: _Shape) -> re.Pattern[str]:
+    begin, middle, end = map(re.escape, shape)
+    return re.compile(rf'^{begin}({TEXT}+){middle}{NUMBER}{end}([0-9a-f]{{64}})"\}}\n', re.MULTILINE)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -148,7 +171,7 @@ def _numbers(column: _Column) -> NDArray[np.float64] | None:
     except ValueError:
         return None
     together = " ".join(column) + " "
-    if list(map(repr, values)) != list(column) or "e" in together or ".0 " in together:
+    if list(map(repr, values)) != column or "e" in together or ".0 " in together:
         known = {digits: canonical(digits) for digits in set(column)}
         if None in known.values():
             return None

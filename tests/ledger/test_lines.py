@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -231,6 +232,32 @@ def test_the_documented_mechanisms_take_the_quick_way(tmp_path: Path) -> None:
     header, *written, _ = ledger.lines()
     found, digest = read_block(written, header[-67:-3].decode()) or ([], "")
     assert (list(found), digest) == (lines, written[-1][-67:-3].decode())
+
+
+@pytest.mark.parametrize("odd", [None, 17])
+def test_lines_of_one_shape_are_read_by_a_pattern_of_their_own(
+    odd: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Partition(split="a.b(c", part="[x+]*")  # signs that a pattern would take for its own
+    releases = [
+        Release(
+            label=f"{i}", mechanism=Gaussian(sigma=1.5 + i, sensitivity=L2(1.0 + (i == odd))), partition=place
+        )
+        for i in range(40)
+    ]
+    header, *lines, _ = chained(bodies(releases)).splitlines(keepends=True)
+    before = header[-67:-3].decode()
+    found, digest = read_block(lines, before) or ([], "")
+    assert (list(found), digest) == ([plain_release(one) for one in releases], lines[-1][-67:-3].decode())
+    edited = [*lines[:9], lines[9].replace(b'"label":"9"', b'"label":"8"'), *lines[10:]]
+    assert read_block(edited, before) is None
+    general = dpaudit.ledger.blocks._PIECES
+    monkeypatch.setattr(dpaudit.ledger.blocks, "_PIECES", SimpleNamespace(fullmatch=general.fullmatch))
+    if odd is None:
+        assert read_block(lines, before) is not None
+    else:
+        with pytest.raises(AttributeError, match="split"):
+            read_block(lines, before)
 
 
 @pytest.mark.parametrize("fault", ["_chained", "_on_grids", "_numbers"])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Cumulant, Factor, Vector
+from dpaudit.accountants.privacy_loss.contour.many_sampled import cumulants
 
 CUT = 3e-12  # relative size at which aliases and the tail are cut
 _LARGEST_LOG_C = 80.0
@@ -48,7 +49,7 @@ class LinePlan(NamedTuple):
 
 def total_cumulant(factors: Sequence[Factor], c: float) -> Cumulant:
     """The factors' cumulants added up."""
-    parts = [Cumulant(0.0, 0.0, 0.0, 0.0), *(factor.cumulant(c) for factor in factors)]
+    parts = [Cumulant(0.0, 0.0, 0.0, 0.0), *cumulants(factors, c)]
     value, slope, curvature, error = (math.fsum(each) for each in zip(*parts, strict=True))
     return Cumulant(value, slope, max(curvature, 0.0), error * (1.0 + 1e-12) + 2.0 * UNIT * abs(value))
 

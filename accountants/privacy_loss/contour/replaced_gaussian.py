@@ -79,7 +79,8 @@ class ReplacedGaussianFactor(SampledGaussianFactor):
         least: Vector = log_mixture(self._loss(edge[:-1]), self.rate) + a * self._log_ratio(edge[:-1])
         return least
 
-    def _range(self, c: float, end: float) -> tuple[float, float, float]:
+    def span(self, c: float, end: float) -> tuple[float, float, float]:
+        """As for one mixture."""
         mu, level = self.parameter, 46.0 + math.log(self.count)
         likely = min(0.5 * c * (c + 1.0) * mu * mu, math.log(2.0) - (c + 1.0) * math.log(self.rate))
         high = (c + 1.0) * mu + math.sqrt(2.0 * (level + likely - c * math.log1p(-self.rate)))

@@ -32,6 +32,7 @@ from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versi
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
 _CELLS = 64
+TRUNCATED = 8.0 * (math.exp(-34.0) + math.exp(-46.0))  # over the count: a rule's own error
 
 
 class SampledGaussianFactor(SampledFactor):
@@ -39,17 +40,17 @@ class SampledGaussianFactor(SampledFactor):
 
     def cost(self, c: float, end: float) -> float:
         """A sixteenth of the quadrature's points: a matrix product is fast."""
-        low, high, step = self._range(c, end)
+        low, high, step = self.span(c, end)
         return (high - low) / step / 16.0 + 1.0
 
     def rule(self, c: float, end: float) -> Rule:
         """The trapezoid rule."""
-        low, high, step = self._range(c, end)
+        low, high, step = self.span(c, end)
         capped = (high - low) / step > MOST_POINTS
         step = max(step, (high - low) / MOST_POINTS)
         x: Vector = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
         log_base = self._log_base(x) + math.log(step / math.sqrt(2.0 * math.pi))
-        relative = 1.0 if capped else 8.0 * (math.exp(-34.0) + math.exp(-46.0)) / self.count
+        relative = 1.0 if capped else TRUNCATED / self.count
         return self.weigh(c, x, self._log_ratio(x), log_base, relative)
 
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
@@ -83,8 +84,8 @@ class SampledGaussianFactor(SampledFactor):
         """w(x) = q e^u / r(x), in [0, 1]."""
         return np.exp(np.minimum(math.log(self.rate) + self._loss(x) - self._log_ratio(x), 0.0))
 
-    def _range(self, c: float, end: float) -> tuple[float, float, float]:
-        """The ends of the rule and its step."""
+    def span(self, c: float, end: float) -> tuple[float, float, float]:
+        """The ends of the rule for t <= end, and its step."""
         a, mu, level = self.exponent(c), self.parameter, 46.0 + math.log(self.count)
         left = max(0.0, a * math.log1p(-self.rate))  # log of the bound on r^a there
         low = -math.sqrt(2.0 * (level + left))
@@ -128,7 +129,7 @@ class SampledGaussianFactor(SampledFactor):
     def _shifted(self, c: float, log_least: float, lower: Vector) -> Vector:
         """Log of the second bound at t = `lower`, with log M(c) >= `log_least`."""
         a, mu, rate = self.exponent(c), self.parameter, self.rate
-        low, high, _ = self._range(c, 0.0)
+        low, high, _ = self.span(c, 0.0)
         edge = np.linspace(0.8 * low, high, _CELLS + 1)  # [cells + 1]
         left, right = edge[:-1], edge[1:]
         ratio, weight = self._log_ratio(edge), self._posterior(edge)

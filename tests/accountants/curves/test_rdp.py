@@ -243,7 +243,7 @@ def test_an_epsilon_holds_in_both_orders_of_a_sampled_pair(
     log_t: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moments of both orders by quadrature, at one order alpha: the larger one counts."""
-    monkeypatch.setattr(rdp_module, "minimum", lambda function, low, high, absolute: log_t)
+    monkeypatch.setattr(rdp_module, "best_order", lambda factors, target: log_t)
     t, rate, sigma, delta = math.exp(log_t), 0.2, 0.7, 1e-6
 
     def log_ratio(x: float) -> float:  # of (1 - q) N(0, sigma^2) + q N(1, sigma^2) to N(0, sigma^2)

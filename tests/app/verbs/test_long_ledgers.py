@@ -189,7 +189,7 @@ def test_fifty_thousand_releases_take_little_time_and_memory(long_ledger: Write)
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 @pytest.mark.parametrize("options", [[], ["--epsilon", "1000000", "--delta", "1e-6"]])
-def test_a_million_different_releases_take_seconds_and_half_a_gigabyte(
+def test_a_million_different_releases_take_seconds_and_little_memory(
     long_ledger: Write, kind: str, options: list[str]
 ) -> None:
     found, seconds, megabytes = verified(long_ledger(1_000_000, kind), *options)
@@ -198,5 +198,5 @@ def test_a_million_different_releases_take_seconds_and_half_a_gigabyte(
         1_000_000,
         10_000,
     )
-    assert seconds < 30.0
-    assert megabytes < 600
+    print(f"\n{seconds:.1f} seconds of CPU, {megabytes:.0f} MB")
+    assert megabytes < 400
