@@ -316,8 +316,7 @@ class _Audited:
                 self.plan.expect(2 * len(made))
                 for noise in made:
                     with np.errstate(all="ignore"):  # overflow is expected there
-                        circumstance = noise.circumstance(runs.public)
-                        self._record_and_compare(runs, pair, noise, circumstance, ROUNDING)
+                        self._record_and_compare(runs, pair, noise, noise.circumstance(runs.public), ROUNDING)
             self._losses(runs, pilot, other, pair, seed)
         except likelihood.NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
