@@ -75,21 +75,22 @@ def table_pairs(
                 yield Pair(_with(data, row, values), zeros, f"a row set to zero: {name}", unit=row)
 
 
-def frame_pairs(data: Any, claim: Claim | None) -> tuple[Sequence[Pair], Any] | None:
-    """Pairs of a data frame that has the claim's unit as a column, and the same columns without rows.
+def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
+    """Pairs of a data frame that has the claim's unit as a column; the stand-in is that frame without rows.
 
     The unit with the most rows is changed, among a few others: removed or replaced, by as many rows of
     extreme numbers, of other texts, of missing values, by each row twice, and by all rows that there are.
 
-    None: the data are no such frame. Data may be a `Deferred`; so are then the pairs'.
+    None of them: the data are no such frame. Data may be a `Deferred`; so are then the pairs'.
     """
     unit = claim.unit if claim is not None else None
     known = sources.facts(data, unit)
     if known is None or unit is None or claim is None:
-        return None
+        return ()
     relation = claim.neighbouring or Neighbouring.REPLACE_ONE
     made = sources.neighbours(data, unit, known, relation)
-    return [Pair(*pair) for pair in made], sources.empty(data, known)
+    stand_ins = (sources.empty(data, known),)
+    return [Pair(*pair, stand_ins=stand_ins) for pair in made]
 
 
 def _with(data: Array, row: int, values: Array) -> Array:

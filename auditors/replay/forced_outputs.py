@@ -6,7 +6,7 @@ to the neighbour's query, to ties, and far out on either side; all outputs at on
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,16 +65,16 @@ class ExtremeNoise(LiveNoise):
         self.description = Noise(source="replayed", seeded=True)
         self._position, self._asked = -1, Counter[str]()
 
-    @property
-    def circumstance(self) -> str:
-        """What was special about the outputs, in words."""
+    def circumstance(self, public: Container[str] | None) -> str:
+        """What was special about the outputs, in words that name releases as `public` allows; None: all."""
         if isinstance(self.settings, str):
             which = f"every output set to {self.settings}"
         else:
-            each = (
-                (f"output {number + 1} of {label!r}", to) for (label, number), to in self.settings.items()
+            which = " and ".join(
+                f"output {number + 1} of {repr(label) if public is None or label in public else 'a release'} "
+                f"set to {to}"
+                for (label, number), to in self.settings.items()
             )
-            which = " and ".join(f"{output} set to {to}" for output, to in each)
         return f"with {which}, which the noise can do however rarely"
 
     def answer(self, question: Question) -> Array:

@@ -1,22 +1,24 @@
 """One run of an algorithm with all its questions, how two runs differ, and how far queries moved."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
 from dpaudit.auditors.replay.likelihood import releases_of
 from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
-from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
+from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
-from dpaudit.errors import TargetDied, TargetRaised
+from dpaudit.errors import InputError, TargetDied, TargetRaised
 from dpaudit.mechanisms import Answer, Array
 from dpaudit.processes.host import TIMEOUT
 
@@ -29,18 +31,26 @@ class Recording:
     """One run: its output, its releases, and the error that ended it, if one did.
 
     `output` is a copy of what was returned, made at once; `held` is what was returned itself, with all that a
-    copy leaves out: the base of a view, and whatever an object excludes from pickling.
+    copy leaves out: the base of a view, and whatever an object excludes from pickling. `public` are the names
+    that findings may quote, as in `Runs`.
     """
 
     output: Any
     transcript: Transcript
     error: Exception | None = None
     held: Any = None
+    public: frozenset[str] | None = None
 
-    @property
+    @cached_property
     def entries(self) -> Sequence[Entry]:
-        """Every question with its answer."""
-        return self.transcript.entries
+        """Every question with its answer; a release whose label may quote records has a number for one."""
+        return [self._shown(entry) for entry in self.transcript.entries]
+
+    def _shown(self, entry: Entry) -> Entry:
+        if self.public is None or entry.release.label in self.public:
+            return entry
+        label = f"release {entry.number + 1}"
+        return replace(entry, release=entry.release.model_copy(update={"label": label}))
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class Runs:
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     unit: int | None = None
     ran: Callable[[], object] | None = None  # called after each run
+    #: The names of releases and parts that findings may quote; None: these and all else that runs say.
+    public: frozenset[str] | None = None
     #: The labels of releases whose query moved in a replay on a neighbour, of ordinary recordings.
     moved: set[str] = field(default_factory=set, compare=False)
 
@@ -71,12 +83,12 @@ class Runs:
             algorithm, data = fresh(self.algorithm), copy.deepcopy(data)
             result = run(algorithm, data, noise=noise, transcript=transcript, **options)
         except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
-            return Recording(None, transcript, error)
+            return Recording(None, transcript, error, public=self.public)
         finally:
             if self.ran is not None:
                 self.ran()
         # Copied: an algorithm may hand out the same object again, changed, from its next run.
-        return Recording(fresh(result.output), transcript, held=result.output)
+        return Recording(fresh(result.output), transcript, held=result.output, public=self.public)
 
     def replay(self, data: Any, recorded: Recording) -> Recording:
         """Run with every release forced to return what was recorded."""
@@ -84,7 +96,32 @@ class Runs:
         result = self.record(data, noise)
         # An algorithm that caught the divergence and continued has diverged nevertheless.
         error = noise.divergence or result.error
-        return Recording(result.output, result.transcript, error, result.held)
+        return replace(result, error=error)
+
+    def held_to_public(self, pairs: Iterable[Pair], seed: int) -> Self:
+        """The same; if pairs are of private records, findings quote what is said on public data alone."""
+        stand_ins = [pair.stand_ins for pair in pairs if pair.stand_ins is not None]
+        if not stand_ins:
+            return self
+        noise = LiveNoise(np.random.SeedSequence([seed, 0x9B11C]))
+        made = [entry.release for data in stand_ins[0] for entry in self.record(data, noise).entries]
+        split = [part for release in made if (part := release.partition)]
+        names = (
+            [release.label for release in made],
+            [part.split for part in split],
+            [part.part for part in split],
+        )
+        return replace(self, public=frozenset().union(*names))
+
+    def words(self, said: str, instead: str) -> str:
+        """What a run said, or other words where that may quote records."""
+        return said if self.public is None else instead
+
+    def failure(self, error: Exception) -> Exception:
+        """A run's error as it is raised: one of ours that may quote records is as any other's."""
+        if self.public is None or not isinstance(error, InputError) or isinstance(error, TargetDied):
+            return error
+        return TargetRaised(type(error).__name__, str(error), error.raised_at, "")
 
     def between_sides(
         self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
@@ -109,7 +146,7 @@ class Runs:
                     _sensitivity(move.entry, f"the query moves {far}", move.declared, move.measured)
                 )
         moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
-        findings += _parts(moved, self.neighbouring)
+        findings += _parts(moved, self.neighbouring, self.public)
         users = {entry.user: entry for entry in moved}
         if self.trust_model is TrustModel.LOCAL and len(users) > 1:
             detail = f"one user's data move the releases of {len(users)} users"
@@ -134,7 +171,7 @@ class Runs:
             return []
         leak = self._output_difference(recorded.output, other.output)
         if leak is not None:
-            place = "the output" if leak == "output" else leak
+            place = self.words("the output" if leak == "output" else leak, "the output")
             detail = f"every release was the same, yet {place} differs on the neighbour"
             return [Finding(kind="leak", detail=detail)]
         hidden = None
@@ -189,7 +226,7 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
         if isinstance(error, TargetDied) and error.where == TIMEOUT:
             raise error
     if isinstance(other.error, ReplayDiverged):
-        return other.error.what
+        return other.error.what if other.public is None else "a release is asked for that was not recorded"
     kinds = [None if error is None else _kind(error) for error in (recorded.error, other.error)]
     if kinds[0] != kinds[1]:
         raised = [kind for kind in kinds if kind is not None]
@@ -197,6 +234,8 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
         return f"one side raises {' and the other '.join(raised)}"
     made, expected = len(other.entries), len(recorded.entries)
     if made != expected:
+        if other.public is not None:
+            return "another number of releases is made than was recorded"
         return f"the number of releases is {made}, where {expected} were recorded"
     return None
 
@@ -206,7 +245,9 @@ def _kind(error: Exception) -> str:
     return error.kind if isinstance(error, TargetRaised) else type(error).__name__
 
 
-def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
+def _parts(
+    moved: Sequence[Entry], neighbouring: Neighbouring, public: frozenset[str] | None
+) -> list[Finding]:
     """Releases that move in more parts of a split than one unit can touch."""
     splits: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
@@ -220,10 +261,10 @@ def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
     for split, parts in splits.items():
         touched = neighbouring.parts_touched(split_by_values=split in by_values)
         if len(parts) > touched:
-            detail = (
-                f"one unit moves {len(parts)} parts of split {split!r}, of which it can touch {touched}: "
-                f"{', '.join(map(repr, parts))}"
-            )
+            detail = f"one unit moves {len(parts)} parts of a split, of which it can touch {touched}"
+            if public is None or public.issuperset((split, *parts)):
+                detail = detail.replace("a split", f"split {split!r}", 1)
+                detail += f": {', '.join(map(repr, parts))}"
             findings.append(_sensitivity(list(parts.values())[-1], detail, float(touched), float(len(parts))))
     return findings
 

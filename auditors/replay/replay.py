@@ -143,6 +143,7 @@ def replay(
         if isinstance(replayed, Hosted):  # under joint trust parts of outputs are compared
             replayed = replace(replayed, unread=TrustModel(trust) is not TrustModel.JOINT)
         runs = Runs(replayed, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
+        runs = runs.held_to_public(target.pairs, seed)
         searched = search(runs, target.pairs, seed=seed) if search_pairs else Found(None, 0)
         audited_pairs = [*target.pairs, *searched.pairs]
         if search_pairs and not searched.tried:
@@ -168,8 +169,7 @@ def replay(
     if searched.tried:
         figures["event"] = searched.event_after(figures.get("event"))
     reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
-    if not pairs:
-        reasons.append("no neighbouring pair was given")
+    reasons += [] if pairs else ["no neighbouring pair was given"]
     return Audit(
         method="replay",
         claim=claim,
@@ -289,10 +289,12 @@ class _Audited:
         """Test every mechanism's live noise against its stated distribution."""
         probe = SamplerProbe(seed)
         recorded = self.runs.record(data, probe)
-        places = {entry.release.label: entry.where for entry in reversed(recorded.entries)}
+        made = zip(reversed(recorded.transcript.entries), reversed(recorded.entries), strict=True)
+        places = {own.release.label: (entry.release.label, entry.where) for own, entry in made}
         for label, p_value in probe.faulty():
             detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
-            self.note([Finding(kind="sampler", label=label, detail=detail, where=places.get(label, ""))])
+            shown, where = places.get(label, (None, ""))
+            self.note([Finding(kind="sampler", label=shown, detail=detail, where=where)])
 
     def direction(self, pair: Pair, seed: np.random.SeedSequence, *, turned: bool) -> None:
         """Audit one pair in one direction."""
@@ -306,15 +308,15 @@ class _Audited:
                 return
             if pilot.error is not None:
                 if len(self.findings) == before:
-                    raise pilot.error
+                    raise runs.failure(pilot.error)
                 return
             if self.plan.extreme_outputs:
                 how: dict[str, bool] = {"turned": turned, "singly": self.plan.replays is not None}
-                made = list(extremes(extreme_seed, pilot.entries, other.entries, **how))
+                made = list(extremes(extreme_seed, pilot.transcript.entries, other.entries, **how))
                 self.plan.expect(2 * len(made))
                 for noise in made:
                     with np.errstate(all="ignore"):  # overflow is expected there
-                        self._record_and_compare(runs, pair, noise, noise.circumstance, ROUNDING)
+                        self._record_and_compare(runs, pair, noise, noise.circumstance(runs.public), ROUNDING)
             self._losses(runs, pilot, other, pair, seed)
         except likelihood.NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
@@ -336,7 +338,11 @@ class _Audited:
         try:
             self.note(runs.leaks(recorded, other))
         except NotComparable as error:
-            self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
+            self._not_comparable(error)
+
+    def _not_comparable(self, error: NotComparable) -> None:
+        reason = "outputs cannot be compared bit for bit"
+        self.reasons.append(self.runs.words(f"{reason}: {error}", reason))
 
     def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
         """The first recording, during which randomness that is not the curator's is detected."""
@@ -359,8 +365,9 @@ class _Audited:
         if repeated is None:
             try:
                 repeated = first_difference(pilot.output, again.output)
+                repeated = repeated and runs.words(repeated, "the output")
             except NotComparable as error:
-                self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
+                self._not_comparable(error)
         if repeated is not None:
             # An algorithm with randomness of its own differs from itself, whatever the data.
             detail = (

@@ -52,7 +52,8 @@ def exact_ratio(
     except NoDensity as error:
         why = "a likelihood ratio needs the densities of all releases"
         remedy = "give a score of the output, or have one learned"
-        raise CannotBound(str(error), where="score exact", why=why, remedy=remedy) from None
+        what = str(error) if pair.stand_ins is None else "the density of a release is not known"
+        raise CannotBound(what, where="score exact", why=why, remedy=remedy) from None
     if tried.error is not None and not tried.entries and found == 0.0:
         # It raises on both sides before anything is released: most likely it is not what was meant.
         kind = type(tried.error).__name__

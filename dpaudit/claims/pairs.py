@@ -12,3 +12,6 @@ class Pair:
     neighbour: Any  # the same with one unit of privacy changed
     description: str = "given pair"  # what makes the pair a hard one
     unit: int | None = None  # the changed unit's position, if any; under joint trust its view is not compared
+    #: Public data of the same form, where the two are made of private records: findings on such a pair quote
+    #: no name that an algorithm does not also give on these. None: the pair is itself public.
+    stand_ins: tuple[Any, ...] | None = None

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.claims.guarantees import RDP, AnyGuarantee
@@ -23,6 +22,7 @@ from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
+from dpaudit.noise.grid import finite
 
 #: The folders whose frames are none of the algorithm's.
 CORE = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes"))
@@ -239,7 +239,7 @@ def as_query(value: ArrayLike, label: str) -> Array:
     """
     where = f"release {label!r}"
     query = doubles(value, where)
-    if not np.isfinite(query).all():
+    if not finite(query):
         why = "NaN and infinity pass through the noise unchanged and reveal the data"
         remedy = "clip each unit's contribution, as release_sum does"
         raise InvalidParameter("a value that is not finite", where=where, why=why, remedy=remedy)

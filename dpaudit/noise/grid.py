@@ -146,11 +146,19 @@ def fits_grid(value: Array, exponent: int) -> bool:
     return bool((value * 2.0**-exponent * 2.0**exponent == value).all())
 
 
+def finite(values: Array) -> bool:
+    """Whether numbers are all finite."""
+    alone = values.ndim == 0 and values.dtype == np.float64
+    return math.isfinite(values) if alone else bool(np.isfinite(values).all())
+
+
 def require_in_reach(value: Array, exponent: int, where: str) -> None:
     """Raise `InvalidParameter` where an entry is 2^62 steps of the grid or more, as `split` does."""
     most = LOG2_MOST_STEPS + exponent
-    if most < 1024 and np.maximum.reduce(np.abs(value), axis=None, initial=0.0) >= 2.0**most:
-        raise _too_large(exponent, where)
+    if most < 1024:
+        largest = value if value.ndim == 0 else np.maximum.reduce(np.abs(value), axis=None, initial=0.0)
+        if abs(float(largest)) >= 2.0**most:
+            raise _too_large(exponent, where)
 
 
 def _too_large(exponent: int, where: str) -> InvalidParameter:

@@ -127,12 +127,10 @@ def certified(
         what, why = "nothing is claimed", "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
         raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
-    own_pairs, empty = own_pairs or pairs is None, None
+    own_pairs = own_pairs or pairs is None
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         with step("opening its data"):
-            pairs, empty = frame_pairs(data, claim or getattr(algorithm, "claim", None)) or (None, None)
-    if pairs is None and not hasattr(algorithm, "worst_pairs"):
-        pairs = ()
+            pairs = tuple(frame_pairs(data, claim or getattr(algorithm, "claim", None)))
     chosen: Sequence[Pair] = ()
     if not (isinstance(pairs, tuple) and not pairs):
         with step("making its worst pairs"):
@@ -141,7 +139,7 @@ def certified(
     spare = copy.deepcopy(budget)
     audits: list[Audit] = []
     _, relation, trust = terms(claim or getattr(algorithm, "claim", None))
-    about: Any = {"own_pairs": own_pairs, "empty": empty, "utility": utility}
+    about: Any = {"own_pairs": own_pairs, "utility": utility}
     about |= {"neighbouring": relation, "trust_model": trust}
     with hosting(algorithm, data, chosen, in_process=in_process, limits=limits, **about) as target:
         with step("running it"):

@@ -28,7 +28,7 @@ from dpaudit.curator.noise import Given, Question, describe
 from dpaudit.errors import DpauditError, InvalidParameter, TargetDied
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, InTurns
-from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.grid import OnGrid, finite
 from dpaudit.processes.calls import Elsewhere
 from dpaudit.processes.host import Host, Started, again, message_of
 from dpaudit.processes.wire import BrokenFrame, frame, value_of
@@ -405,7 +405,7 @@ def _difference(asked: Asked, found: Asked) -> str | None:
     query, own = found.query, asked.query
     if query.dtype != np.float64 or query.shape != own.shape:
         return f"its value for {_named(asked)} has another shape than its twin's {own.shape}"
-    if not np.isfinite(query).all() or len(found.values()) != len(asked.values()):
+    if not finite(query) or len(found.values()) != len(asked.values()):
         return f"its value for {_named(asked)} is not finite, or not complete"
     return None
 
@@ -427,7 +427,7 @@ def _alike(own: Given, found: Given, query: Array) -> bool:
     same = own.ndim == found.ndim and own.shape[first:] == found.shape[first:]
     if found.dtype == np.object_:
         return same
-    return same and found.dtype == own.dtype and bool(np.isfinite(found).all())
+    return same and found.dtype == own.dtype and finite(found)
 
 
 def _same_place(one: Array | None, other: Array | None) -> bool:

@@ -61,15 +61,14 @@ def served(
     *,
     own_pairs: bool = False,
     kept: Mapping[str, Any] = MappingProxyType({}),
-    empty: Any = None,
 ) -> Served:
     """A target as its own process holds it.
 
     An algorithm's ``stand_in(users)`` makes public data for a twin: under replace-one for as many users as
-    `data` say that they have, else for None; without one, a twin gets the first pair's neighbour. ``stand_in
-    = None`` says that no public data will do. `own_pairs` is whether the pairs are the algorithm's own, a
-    function of public parameters alone, and `kept` are the author's other functions. What a certificate may
-    repeat is told in plain values. `empty` is the data's own table without its rows, where they are one.
+    `data` say that they have, else for None; without one, a twin gets the first pair's stand-in, or the
+    neighbour in a public pair. ``stand_in = None`` says that no public data will do. `own_pairs` is whether
+    the pairs are the algorithm's own, a function of public parameters alone, and `kept` are the author's
+    other functions. What a certificate may repeat is told in plain values.
     """
     held = {_DATA: data}
     told = []
@@ -79,7 +78,8 @@ def served(
         held |= {names[1]: pair.neighbour, names[0]: pair.data}
         found = records_of(pair.data, pair.neighbour)
         records = None if found is None else list(astuple(found))
-        told.append({"names": names, "description": pair.description, "unit": pair.unit, "records": records})
+        about_it = {"description": pair.description, "unit": pair.unit, "private": pair.stand_ins is not None}
+        told.append({"names": names, "records": records, **about_it})
     claim: Claim | None = getattr(algorithm, "claim", None)
     stand_in, users = getattr(algorithm, "stand_in", False), None
     source = None
@@ -89,9 +89,9 @@ def served(
         users = getattr(data, "n_users", None) if public else None
         held[_STAND_IN] = stand_in(users)
         source = "made by the algorithm's stand_in"
-    elif stand_in is not None and empty is not None:
-        held[_STAND_IN] = empty
-        source = "an empty table with the columns of the data"
+    elif stand_in is not None and pairs and pairs[0].stand_ins is not None:
+        for held[_STAND_IN] in pairs[0].stand_ins[:1]:
+            source = "an empty table with the columns of the data"
     elif stand_in is not None and pairs:
         held[_STAND_IN] = pairs[0].neighbour
         source = (
@@ -141,7 +141,8 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
     for pair in about["pairs"]:
         records = None if pair["records"] is None else tuple(pair["records"])
         sides = replace(data(pair["names"][0]), records=records), data(pair["names"][1])
-        pairs.append(Pair(*sides, pair["description"], unit=pair["unit"]))
+        stand_ins = (data(_STAND_IN),) if how["twin"] else ()
+        pairs.append(Pair(*sides, pair["description"], pair["unit"], stand_ins if pair["private"] else None))
     kept = {name: Kept(name) for name in about.get("kept", ())}
     return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host), kept)
 
@@ -158,7 +159,6 @@ def hosting(
     pairs: Sequence[Pair],
     *,
     own_pairs: bool = False,
-    empty: Any = None,
     utility: bool = False,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     trust_model: TrustModel = TrustModel.CENTRAL,
@@ -182,7 +182,7 @@ def hosting(
     elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
-        about: Any = {"own_pairs": own_pairs, "kept": kept, "empty": empty}
+        about: Any = {"own_pairs": own_pairs, "kept": kept}
         with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
             target = target_in(host, utility=utility)
             if own:
@@ -197,4 +197,8 @@ def _for(neighbouring: Neighbouring, trust_model: TrustModel, target: Target) ->
     sized = target.algorithm.host.about["stand-in for users"] and neighbouring is not Neighbouring.REPLACE_ONE
     if trust_model is not TrustModel.JOINT and not sized:
         return target
-    return replace(target, algorithm=replace(target.algorithm, twin=None), process=Process(kind="worker"))
+    pairs = (
+        [replace(pair, stand_ins=pair.stand_ins and ()) for pair in target.pairs] if sized else target.pairs
+    )
+    alone = replace(target.algorithm, twin=None)
+    return replace(target, algorithm=alone, pairs=pairs, process=Process(kind="worker"))

@@ -28,7 +28,7 @@ from dpaudit.curator.views import UserViews
 from dpaudit.errors import IntegrityError
 from dpaudit.noise.grid import OnGrid
 
-_JSON: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+_TEXT: Final = json.encoder.encode_basestring_ascii
 _READ: Final = json.JSONDecoder().raw_decode
 _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
@@ -41,8 +41,6 @@ _KINDS: Final = frozenset("biufcmMSU")
 _DEPTH: Final = 100
 _HOLDS: Final = frozenset({list, dict})
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes any code may set
-
-
 #: What reading bytes raises that nobody wrote as a frame.
 _UNREADABLE: Final = (
     ArithmeticError,
@@ -98,7 +96,7 @@ def frame(value: Any, place: str = "value") -> bytes:
     collects = gc.isenabled()
     gc.disable()  # of a million parts nothing is garbage, and looking for it would take twice as long
     try:
-        header = _JSON.encode(_written(value, arrays, 0)).encode()
+        header = _written(value, arrays, 0).encode()
     except NotPlain as error:
         raise NotPlain(error.why, error.path, place) from None
     finally:
@@ -199,69 +197,82 @@ def _exactly(channel: socket.socket, size: int) -> bytearray:
     return found
 
 
-def _written(value: Any, arrays: list[bytes], depth: int) -> Any:
-    """The value as JSON; what JSON has no type for is a list that begins with a letter."""
+def _written(value: Any, arrays: list[bytes], depth: int) -> str:
+    """The value's JSON text; what JSON has no type for is a list that begins with a letter."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return value
+    if kind is str:
+        return _TEXT(value)
+    if value is None:
+        return "null"
     if kind is float:
-        return value if math.isfinite(value) else ["f", value.hex()]
+        return repr(value) if math.isfinite(value) else _list("f", value.hex())
     if kind is int:
-        return value if -(2**53) < value < 2**53 else ["i", str(value)]
+        return repr(value) if -(2**53) < value < 2**53 else _list("i", str(value))
+    if kind is bool:
+        return "true" if value else "false"
     if depth > _DEPTH:
         raise NotPlain("contains itself, or is nested too deeply")
     if kind is list or kind is tuple:
-        return ["l" if kind is list else "t", _each(value, arrays, depth)]
+        return f'["{"l" if kind is list else "t"}",{_each(value, arrays, depth)}]'
     if kind is dict:
         names = _each(list(value), arrays, depth)
-        return ["d", names, _each(value.values(), arrays, depth, names=list(value))]
+        return f'["d",{names},{_each(value.values(), arrays, depth, names=list(value))}]'
     if (kind is np.ndarray or issubclass(kind, np.generic)) and value.dtype.kind in _KINDS:
         return _array("a" if kind is np.ndarray else "s", np.asarray(value), arrays)
     return _special(value, arrays, depth)
 
 
-def _each(values: Iterable[Any], arrays: list[bytes], depth: int, names: Sequence[Any] = ()) -> list[Any]:
+def _list(letter: str, *texts: str) -> str:
+    """A list of a letter and texts, as JSON."""
+    return f'["{letter}",{",".join(map(_TEXT, texts))}]'
+
+
+def _each(values: Iterable[Any], arrays: list[bytes], depth: int, names: Sequence[Any] = ()) -> str:
     """Values inside another one; what cannot be sent is named by its place among them."""
-    found: list[Any] = []
+    found: list[str] = []
     try:
         for value in values:
-            simple = value is None or type(value) is str
-            found.append(value if simple else _written(value, arrays, depth + 1))
+            if value is None:
+                found.append("null")
+            else:
+                found.append(_TEXT(value) if type(value) is str else _written(value, arrays, depth + 1))
     except NotPlain as error:
         name = names[len(found)] if names else len(found)
         raise NotPlain(error.why, (*error.path, name)) from None
-    return found
+    return f"[{','.join(found)}]"
 
 
-def _special(value: Any, arrays: list[bytes], depth: int) -> list[Any]:
+def _special(value: Any, arrays: list[bytes], depth: int) -> str:
     match value:
         case OnGrid():
             whole = value.integers
             if whole.dtype == np.int64:
-                return ["g", _array("a", whole, arrays), value.exponent]
-            return ["G", [str(int(each)) for each in whole.ravel()], list(whole.shape), value.exponent]
+                return f'["g",{_array("a", whole, arrays)},{value.exponent}]'
+            numbers = ",".join(f'"{int(each)}"' for each in whole.ravel())
+            return f'["G",[{numbers}],{list(whole.shape)},{value.exponent}]'
         case Fraction():
-            return ["q", str(value.numerator), str(value.denominator)]
+            return _list("q", str(value.numerator), str(value.denominator))
         case UserViews():
-            return ["v", _each(value.views, arrays, depth)]
+            return f'["v",{_each(value.views, arrays, depth)}]'
         case Portrait():
             names = list(value.parts)
-            return ["p", value.kind, names, _each(value.parts.values(), arrays, depth, names), value.form]
+            parts = _each(value.parts.values(), arrays, depth, names)
+            return f'["p",{_TEXT(value.kind)},[{",".join(map(_TEXT, names))}],{parts},"{value.form}"]'
     kind = type(value)
     if kind is set or kind is frozenset:
         members = sorted(value, key=lambda each: (type(each).__name__, repr(each)))
-        return ["S" if kind is set else "F", _each(members, arrays, depth)]
+        return f'["{"S" if kind is set else "F"}",{_each(members, arrays, depth)}]'
     if kind is bytes:
-        return ["b", base64.b64encode(value).decode()]
+        return _list("b", base64.b64encode(value).decode())
     if kind is complex:
-        return ["c", value.real.hex(), value.imag.hex()]
+        return _list("c", value.real.hex(), value.imag.hex())
     return _special(portrait(value), arrays, depth + 1)
 
 
-def _array(letter: str, value: np.ndarray[Any, Any], arrays: list[bytes]) -> list[Any]:
+def _array(letter: str, value: np.ndarray[Any, Any], arrays: list[bytes]) -> str:
     data = value.tobytes()
     arrays.append(data)
-    return [letter, value.dtype.str, value.shape, len(data)]
+    return f'["{letter}","{value.dtype.str}",[{",".join(map(str, value.shape))}],{len(data)}]'
 
 
 def portrait(value: Any) -> Portrait:
@@ -335,9 +346,10 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
             dtype, (shape, size) = _dtype(first), rest
             if not 0 <= size <= len(body) - at[0] or min(shape, default=0) < 0:
                 raise ValueError("an array that the frame does not hold")
-            data = body[at[0] : at[0] + size]
+            found = np.ndarray(shape, dtype, body, at[0]).copy()
+            if found.nbytes != size:
+                raise ValueError("an array of another size")
             at[0] += size
-            found = np.frombuffer(data, dtype).reshape(shape).copy()
             return found[()] if letter == "s" else found
         case "l":
             return _inner(first, body, at)
@@ -376,6 +388,6 @@ def _inner(values: list[Any], body: memoryview, at: list[int]) -> list[Any]:
 @functools.lru_cache
 def _dtype(name: str) -> np.dtype[Any]:
     found = np.dtype(name)
-    if found.kind not in _KINDS:
+    if found.kind not in _KINDS or not found.itemsize:
         raise ValueError(f"an array of {name}")
     return found

@@ -43,7 +43,7 @@ def _balls() -> None:
 def test_a_scalar_release_makes_few_calls(python_calls: Count) -> None:
     run(releasing(1), None)
     few, many = (python_calls(lambda n=n: run(releasing(n), None)) for n in (100, 200))
-    # Measured: 150, with the line in the code where each stands; 201 when what all lines have in common was
+    # Measured: 145, with the line in the code where each stands; 201 when what all lines have in common was
     # written for each, 419 when every line was validated twice, too. Some 45 of them draw exact noise:
     # the operating system's bits, the grid, the enclosure of one number.
     assert (many - few) / 100 < 165

@@ -119,25 +119,25 @@ def open_target(
     `TargetDied` where a process of its own ends while it is opened.
     """
 
-    def make() -> tuple[targets.Target, Any, Sequence[Pair], Any]:
+    def make() -> tuple[targets.Target, Any, Sequence[Pair]]:
         about: dict[str, Any] = {"parameters": parameters, "plain": plain, "library": library}
         chosen = targets.load_target(reference, data_file=data_file, claimed=claimed, **about)
         given = None if pair is None else targets.load_pair(pair)
         data = targets.data_for(chosen, given) if needs_data else chosen.data
-        pairs, empty = targets.pairs_of(chosen, given), None
+        pairs = targets.pairs_of(chosen, given)
         if not pairs and not hasattr(chosen.algorithm, "worst_pairs"):
-            pairs, empty = frame_pairs(data, claimed(chosen.claim)) or ((), None)
-        return chosen, data, pairs, empty
+            pairs = frame_pairs(data, claimed(chosen.claim))
+        return chosen, data, pairs
 
     def prepare() -> Served:
-        chosen, data, pairs, empty = make()
-        found = served(chosen.algorithm, data, pairs, own_pairs=pair is None, kept=keep(), empty=empty)
+        chosen, data, pairs = make()
+        found = served(chosen.algorithm, data, pairs, own_pairs=pair is None, kept=keep())
         more = {"plain": isinstance(chosen.algorithm, Plain), "told": dict(tell(chosen.algorithm))}
         return replace(found, about={**found.about, **more})
 
     here = in_process_by_default() if processes.in_process is None else processes.in_process
     if here or (reference in CATALOGUE and pair is None):
-        chosen, data, pairs, _ = make()
+        chosen, data, pairs = make()
         is_plain = isinstance(chosen.algorithm, Plain)
         about: Any = {"told": tell(chosen.algorithm), "own_pairs": pair is None, "kept": keep()}
         yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, **about)
