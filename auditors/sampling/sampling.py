@@ -16,9 +16,9 @@ from dpaudit.auditors.sampling.store import remember_look
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.auditors.sampling.trials import Trials, run_trials
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
-from dpaudit.auditors.statistics.classifier import Learner, require_learner
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off, require_mu
+from dpaudit.auditors.statistics.learning.classifier import Learner, require_learner
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin
 from dpaudit.auditors.statistics.threshold import threshold
