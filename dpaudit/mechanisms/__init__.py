@@ -27,11 +27,7 @@ from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.samples.batches import FixedSizeSampled, TruncatedPoissonSampled
-from dpaudit.mechanisms.samples.mixtures import (
-    MixtureOfGaussians,
-    RandomAllocation,
-    SampledRecords,
-)
+from dpaudit.mechanisms.samples.mixtures import MixtureOfGaussians, RandomAllocation, SampledRecords
 from dpaudit.mechanisms.samples.sampled import HiddenSample, InTurns, OnSample, PoissonSampled, SampledSum
 from dpaudit.mechanisms.selecting.keys import KeySelection
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
