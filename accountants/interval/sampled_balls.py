@@ -68,7 +68,7 @@ class SampledBalls(ABC):
         """What one node costs, in formulae."""
 
     def alone(self, epsilon: Any) -> Any:
-        """delta(epsilon) of one run, as in `closed_curves`: w delta1 at log(1 + (e^epsilon - 1) / w)."""
+        """delta(epsilon) of one run, as in `SampledRun`: w delta1 at log(1 + (e^epsilon - 1) / w)."""
         arb, q, grown = flint().arb, ball(self.rate), epsilon.expm1()
         share = q if self.mixture_first else q - (1 - q) * grown
         if share > 0:

@@ -17,11 +17,7 @@ from dpaudit.accountants.pairs.mixtures import mixture_term
 from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
-from dpaudit.accountants.pairs.tables import (
-    discrete_laplace_term,
-    response_term,
-    table_term,
-)
+from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
 from dpaudit.accountants.privacy_loss import terms
 from dpaudit.accountants.privacy_loss.terms import ApproxTerm, GaussianTerm, PureTerm, Term
 from dpaudit.claims.relations import Neighbouring

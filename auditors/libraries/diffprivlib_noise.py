@@ -20,14 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpaudit.auditors.libraries.adapter import (
-    NO_NOISE,
-    Adapter,
-    Asked,
-    folder_of,
-    refused,
-    replaced,
-)
+from dpaudit.auditors.libraries.adapter import NO_NOISE, Adapter, Asked, folder_of, refused, replaced
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.curator.curator import Curator
 from dpaudit.mechanisms import (

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpaudit.curator.noise import Entry, Question
 from dpaudit.mechanisms import Array, GaussianNoise, SampledSum
-from dpaudit.mechanisms.hidden.subsets import moved_rows
+from dpaudit.mechanisms.samples.subsets import moved_rows
 
 #: Orders less 1 that are tried.
 _EXCESS = np.geomspace(0.25, 256.0, 31)

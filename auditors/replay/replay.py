@@ -384,12 +384,7 @@ class _Audited:
         return None if flow_difference(pilot, other) is not None else other
 
     def _losses(
-        self,
-        runs: Runs,
-        pilot: Recording,
-        other: Recording,
-        pair: Pair,
-        seed: np.random.SeedSequence,
+        self, runs: Runs, pilot: Recording, other: Recording, pair: Pair, seed: np.random.SeedSequence
     ) -> None:
         """The losses of recordings shifted to where the loss is large, each replayed on the neighbour."""
         differences = exact_loss.query_differences(pilot.entries, other.entries)

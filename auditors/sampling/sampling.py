@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from dpaudit.auditors.sampling.elsewhere import sides_of
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
-from dpaudit.auditors.sampling.joint import all_but_own, spares_own_view
 from dpaudit.auditors.sampling.scores import Score, flatten
 from dpaudit.auditors.sampling.store import remember_look
-from dpaudit.auditors.sampling.trial import Auditable
+from dpaudit.auditors.sampling.trial import Auditable, Side
 from dpaudit.auditors.sampling.trials import Trials, run_trials
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
-from dpaudit.auditors.statistics.classifier import Learner, require_learner
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off, require_mu
+from dpaudit.auditors.statistics.learning.classifier import Learner, require_learner
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin
 from dpaudit.auditors.statistics.threshold import threshold
@@ -26,8 +27,10 @@ from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import View
-from dpaudit.errors import InvalidParameter, UsageError
+from dpaudit.claims.relations import TrustModel, View
+from dpaudit.curator.views import UserViews
+from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed, UsageError
+from dpaudit.processes.host import Host
 from dpaudit.processes.hosted import Hosted
 
 Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
@@ -326,3 +329,74 @@ class _PairAudit:
             elif time.monotonic() >= self._deadline:
                 self._ended = "clock"
         return self._ended is not None
+
+
+#: Trials a side that may raise before one returns the views.
+_TRIED = 20
+
+
+def spares_own_view(claim: Claim | None) -> bool:
+    """Whether a claim does not cover what the changed user sees."""
+    return claim is not None and (claim.trust_model is TrustModel.JOINT or claim.view is View.ALL_BUT_OWN)
+
+
+@dataclass(frozen=True)
+class AllButOwn:
+    """A score of the views that the claim covers: `score` takes the tuple of the other users' views.
+
+    `unit` is the changed user and `users` the number of users on the side that has that user; a side with
+    fewer lacks that user, and all its views are compared.
+    """
+
+    score: Score
+    unit: int
+    users: int
+
+    def __call__(self, output: Any) -> Any:
+        """The score of one output; `ScoreShape` if it is not `UserViews`."""
+        views = _views(output)
+        return self.score(views.without(self.unit) if len(views.views) == self.users else views.views)
+
+
+def all_but_own(
+    algorithm: Auditable,
+    pair: Pair,
+    score: Score,
+    *,
+    seed: int,
+    options: Mapping[str, Any],
+    host: Host | None = None,
+) -> AllButOwn:
+    """The score for a pair, whose numbers of users are those of the first trials.
+
+    `UsageError` is raised where the pair does not name the changed user, `ScoreShape` for other outputs.
+    """
+    if pair.unit is None:
+        what, where = "the pair does not name the changed user", f"pair {pair.description!r}"
+        why = "under joint trust the changed user's own view is not compared"
+        raise UsageError(what, where=where, why=why, remedy="return Pair(data, neighbour, unit=POSITION)")
+    sides = (
+        sides_of(host)(algorithm, data, side, seed, _users, options=options)
+        for side, data in enumerate((pair.data, pair.neighbour))
+    )
+    return AllButOwn(score, pair.unit, max(map(_first, sides)))
+
+
+def _first(side: Side) -> int:
+    """The score of the first of a few trials that does not raise."""
+    for index in range(_TRIED - 1):
+        with suppress(TrialFailed):
+            return int(side.one(index))
+    return int(side.one(_TRIED - 1))
+
+
+def _users(output: Any) -> int:
+    return len(_views(output).views)
+
+
+def _views(output: Any) -> UserViews:
+    if isinstance(output, UserViews):
+        return output
+    what = f"an output of type {type(output).__name__} under joint trust"
+    why = "the changed user's own view is not compared, and cannot be found in it"
+    raise ScoreShape(what, where="output", why=why, remedy="return UserViews, one view for each user")

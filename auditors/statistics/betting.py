@@ -23,7 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dpaudit.auditors.statistics.clopper_pearson import largest_refuted
-from dpaudit.auditors.statistics.logistic import logistic_weights
+from dpaudit.auditors.statistics.learning.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import ThresholdEvent
 from dpaudit.mechanisms import Array

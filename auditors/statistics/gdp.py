@@ -10,8 +10,8 @@ Gaussian mechanism of that mu is not 1-DP. Hence the verdict refutes mu-GDP only
 import numpy as np
 import scipy
 
-from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
+from dpaudit.auditors.statistics.learning.classifier import Learner
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, event_for_mu, prepared
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_mu, region

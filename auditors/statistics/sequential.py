@@ -33,8 +33,8 @@ import numpy as np
 from dpaudit.auditors.statistics import betting
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, LOOKS, looks, place
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
-from dpaudit.auditors.statistics.classifier import Learner, Scoring, learned_score, numbered
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
+from dpaudit.auditors.statistics.learning.classifier import Learner, Scoring, learned_score, numbered
 from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, event_for_epsilon
 from dpaudit.certificate.verdicts import Audit

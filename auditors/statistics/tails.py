@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from dpaudit.auditors.statistics.logistic import logistic_weights
+from dpaudit.auditors.statistics.learning.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.mechanisms import Array
 

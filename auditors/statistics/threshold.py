@@ -15,12 +15,12 @@ import numpy as np
 import scipy
 
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
-from dpaudit.auditors.statistics.classifier import Learner, learned, numbered
 from dpaudit.auditors.statistics.clopper_pearson import (
     largest_refutable_epsilon,
     require_fraction,
     trials_needed,
 )
+from dpaudit.auditors.statistics.learning.classifier import Learner, learned, numbered
 from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.tails import Candidates, candidates, smoothed
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region

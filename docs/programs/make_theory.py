@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from papers.common import table
-from theory_studies import STUDIES, Point, Study, cache_of
+from papers.theory_studies import STUDIES, Point, Study, cache_of
 from wrapping import wrapped
 
 from dpaudit.algorithms.public_parameters import Array

@@ -30,7 +30,7 @@ VERBS = {
     ),
     "convert": ("verbs.planning.convert", "convert", "State one guarantee on every other scale."),
     "import": ("verbs.importing", "import_ledger", "Make a ledger from what another library recorded."),
-    "diff": ("verbs.diff", "diff", "Show which release made the budget grow."),
+    "diff": ("verbs.ledger", "diff", "Show which release made the budget grow."),
     "report": ("verbs.report", "report", "Write a self-contained page about a certificate."),
     "site": ("site.command", "site", "Write one folder of pages over many certificates and books."),
     "reproduce": ("figures.reproduce", "reproduce", "Draw a paper's figure again, with its data."),

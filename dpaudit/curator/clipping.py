@@ -15,7 +15,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.errors import InvalidParameter, ScheduleBroken, SensitivityTooSmall
 from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, OnSample, SampledMatrix
-from dpaudit.mechanisms.sampled import Around
+from dpaudit.mechanisms.samples.sampled import Around
 
 #: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
 _SHUFFLED: Final = random.SystemRandom()

@@ -219,11 +219,7 @@ class Curator(Admission):
         if isinstance(clipped, SampledSum):
             given = clipped.rows(given, f"release {label!r}")
         rows = clip_rows(
-            given,
-            bound,
-            norm,
-            max(exponent, 0) if integers else exponent,
-            nonnegative=nonnegative,
+            given, bound, norm, max(exponent, 0) if integers else exponent, nonnegative=nonnegative
         )
         summed = total(rows)
         if isinstance(clipped, SampledSum):

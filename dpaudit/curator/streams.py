@@ -15,7 +15,7 @@ from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, GaussianProcess, StreamMechanism
-from dpaudit.mechanisms.matrices import require_symmetric
+from dpaudit.mechanisms.additive import require_symmetric
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.contributions import clip_rows
 from dpaudit.noise.grid import OnGrid, grid_of_bound

@@ -23,12 +23,7 @@ class SampledStream(NeverCopied):
     """
 
     def __init__(
-        self,
-        admission: Admission,
-        release: Release,
-        mechanism: InTurns,
-        bound: float,
-        shape: tuple[int, ...],
+        self, admission: Admission, release: Release, mechanism: InTurns, bound: float, shape: tuple[int, ...]
     ) -> None:
         self._admission, self._release, self._mechanism = admission, release, mechanism
         self._bound, self._shape = bound, shape

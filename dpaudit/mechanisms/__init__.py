@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias, get_args
 
 from pydantic import Field
 
-from dpaudit.mechanisms.additive import Gaussian, Laplace
+from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
 from dpaudit.mechanisms.base import (
     Answer,
     Array,
@@ -20,20 +20,15 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     distance,
 )
-from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
 from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
-from dpaudit.mechanisms.matrices import SymmetricGaussian
-from dpaudit.mechanisms.mixtures import (
-    MixtureOfGaussians,
-    RandomAllocation,
-    SampledRecords,
-)
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
-from dpaudit.mechanisms.sampled import HiddenSample, InTurns, OnSample, PoissonSampled, SampledSum
+from dpaudit.mechanisms.samples.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.samples.mixtures import MixtureOfGaussians, RandomAllocation, SampledRecords
+from dpaudit.mechanisms.samples.sampled import HiddenSample, InTurns, OnSample, PoissonSampled, SampledSum
 from dpaudit.mechanisms.selecting.keys import KeySelection
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.shuffled import Shuffled

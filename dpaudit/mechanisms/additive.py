@@ -1,14 +1,16 @@
-"""Independent continuous noise on every entry of a value."""
+"""Continuous noise on every entry of a value, and on symmetric matrices, which it keeps symmetric."""
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
+from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Array, FixedNoise, GaussianNoise, ValueMechanism, residual
-from dpaudit.models import Positive
+from dpaudit.models import Count, Positive
 from dpaudit.noise.grid import OnGrid, grid
 from dpaudit.noise.randomness import Randomness
 
@@ -83,3 +85,59 @@ def normal_log_density(noise: Array, sigma: float) -> float:
     """Log density of independent centred Gaussians of standard deviation `sigma`, summed."""
     exponent = 0.5 * float(np.square(noise / sigma).sum())
     return -exponent - noise.size * (math.log(sigma) + 0.5 * math.log(2.0 * math.pi))
+
+
+class SymmetricGaussian(GaussianNoise, ValueMechanism):
+    """Symmetric Gaussian noise: variance sigma^2 on the diagonal, sigma^2/2 off it.
+
+    In the orthonormal basis E_ii, (E_ij + E_ji)/sqrt 2 of the symmetric matrices under the Frobenius
+    inner product every coordinate has variance sigma^2: the noise is isotropic there.
+
+    Obligation: the query is a symmetric matrix and its Frobenius distance between neighbouring data
+    sets is at most the sensitivity; then the release is (sensitivity/sigma)-GDP, exactly (Dong, Roth,
+    Su 2022, Theorem 2.7, in those coordinates).
+    """
+
+    norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)
+    beside_cost: ClassVar[Mapping[str, Any]] = {"dimension": 1}
+    drawn_exactly = True
+
+    kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
+    dimension: Count
+
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
+        """`value`, symmetric matrices [..., dimension, dimension], plus noise of the same shape."""
+        return randomness.symmetric(value, self.sigma)
+
+    def log_density(self, output: Array, query: Array) -> float:
+        """Log density over the entries on and above the diagonal, summed; -inf if not symmetric."""
+        noise = residual(output, query)
+        if not np.array_equal(output, np.swapaxes(output, -1, -2)):
+            return -math.inf
+        return symmetric_log_density(noise, self.sigma)
+
+    def require_fits(self, query: Array, where: str) -> None:
+        """Raise `InvalidParameter` unless the value is symmetric [..., dimension, dimension]."""
+        require_symmetric(query, where)
+        if query.shape[-1] != self.dimension:
+            what = f"a value of shape {query.shape} for dimension {self.dimension}"
+            raise InvalidParameter(what, where=where, remedy="give a matrix of the mechanism's dimension")
+
+
+def require_symmetric(query: Array, where: str) -> None:
+    """Raise `InvalidParameter` unless the last two axes make symmetric matrices."""
+    square = query.ndim >= 2 and query.shape[-1] == query.shape[-2]
+    if not square or not np.array_equal(query, np.swapaxes(query, -1, -2)):
+        what = f"a value of shape {query.shape} that is no symmetric matrix"
+        why = "symmetric noise leaves the antisymmetric part of a matrix as it is"
+        remedy = "release a symmetric matrix, or use an l2 mechanism"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+
+
+def symmetric_log_density(noise: Array, sigma: float) -> float:
+    """Log density of symmetric noise over the entries on and above the diagonal."""
+    rows, columns = np.triu_indices(noise.shape[-1], k=1)
+    diagonal = np.diagonal(noise, axis1=-2, axis2=-1)
+    return normal_log_density(diagonal, sigma) + normal_log_density(
+        noise[..., rows, columns], sigma / math.sqrt(2.0)
+    )

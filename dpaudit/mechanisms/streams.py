@@ -9,7 +9,7 @@ import numpy as np
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.additive import normal_log_density
+from dpaudit.mechanisms.additive import normal_log_density, symmetric_log_density
 from dpaudit.mechanisms.base import (
     Answer,
     Array,
@@ -20,7 +20,6 @@ from dpaudit.mechanisms.base import (
     residual,
     sum_of_squares,
 )
-from dpaudit.mechanisms.matrices import symmetric_log_density
 from dpaudit.models import Count
 from dpaudit.noise.grid import OnGrid, to_doubles
 from dpaudit.noise.randomness import OF_NOISE, Randomness

@@ -85,11 +85,7 @@ def bridge(beta: float, left: float, point: float, right: float) -> tuple[float,
     if whole == 0.0:  # the points are so near that the bridge is a straight line in doubles
         return (right - point) / (right - left), (point - left) / (right - left), 0.0
     to_left, to_right = -math.expm1(-2.0 * a), -math.expm1(-2.0 * b)
-    return (
-        math.exp(-a) * to_right / whole,
-        math.exp(-b) * to_left / whole,
-        to_left * to_right / whole,
-    )
+    return (math.exp(-a) * to_right / whole, math.exp(-b) * to_left / whole, to_left * to_right / whole)
 
 
 class ExactPath(Path[int]):

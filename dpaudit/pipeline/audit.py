@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpaudit.auditors.sampling.scores import Score
     from dpaudit.auditors.sampling.trial import Auditable
     from dpaudit.auditors.statistics.claim_points import PrivacyCurve
-    from dpaudit.auditors.statistics.classifier import Learner
+    from dpaudit.auditors.statistics.learning.classifier import Learner
 
 Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
 

@@ -189,11 +189,7 @@ class _Alone:
         return admission, known
 
     def _answered(
-        self,
-        admission: Admission,
-        known: tuple[Release, int, Any],
-        asked: Asked,
-        value: Asked,
+        self, admission: Admission, known: tuple[Release, int, Any], asked: Asked, value: Asked
     ) -> Array:
         release, position, answering = known
         query = value.query

@@ -273,11 +273,7 @@ def _end(running: Iterable[int]) -> None:
 
 
 def _run(
-    prepare: Callable[[], Served],
-    message: bytes,
-    ledgers: Sequence[Counted],
-    descriptor: int,
-    limits: Limits,
+    prepare: Callable[[], Served], message: bytes, ledgers: Sequence[Counted], descriptor: int, limits: Limits
 ) -> NoReturn:
     """One run in a process of its own."""
     status = 1

@@ -214,11 +214,7 @@ def rebuilt(error: dict[str, str]) -> DpauditError:
 
 
 def run_target(
-    algorithm: Callable[..., Any],
-    data: Any,
-    order: dict[str, Any],
-    ledger: Ledger,
-    channel: socket.socket,
+    algorithm: Callable[..., Any], data: Any, order: dict[str, Any], ledger: Ledger, channel: socket.socket
 ) -> None:
     """One run, from its order to its last message, which has the output or what was raised.
 
@@ -235,11 +231,7 @@ def run_target(
 
 
 def _outcome(
-    algorithm: Callable[..., Any],
-    data: Any,
-    order: dict[str, Any],
-    ledger: Ledger,
-    channel: socket.socket,
+    algorithm: Callable[..., Any], data: Any, order: dict[str, Any], ledger: Ledger, channel: socket.socket
 ) -> bytes:
     noise = AskedNoise(channel, ledger.header.noise, order["seed"])
     # What the holder compares is drawn there.

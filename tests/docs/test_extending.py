@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.packaging import test_structure
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "extending").glob("*.md"))
 TREE = ("dpaudit", "accountants", "auditors", "algorithms", "docs", "tests")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "0")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
@@ -26,6 +29,17 @@ def touched(page: Path) -> list[str]:
     """The files of a page's diff."""
     (diff,) = blocks(page, "diff")
     return re.findall(r"^\+\+\+ b/(.+)$", diff, flags=re.MULTILINE)
+
+
+def programs(page: Path) -> list[str]:
+    """The programs that a page's steps say to run, which write other pages."""
+    return re.findall(r"`python (docs/programs/\w+\.py)`", page.read_text(encoding="utf-8"))
+
+
+def written(page: Path) -> list[str]:
+    """What these programs write: the first path that each names."""
+    told = [(ROOT / program).read_text(encoding="utf-8").partition("\n")[0] for program in programs(page)]
+    return [re.findall(r"docs/[\w./]+\.(?:md|json)", line)[0] for line in told]
 
 
 def done(command: list[str], folder: Path, tree: Path, text: str = "") -> str:
@@ -57,9 +71,45 @@ def test_there_is_a_page_for_each() -> None:
 
 @each_page
 def test_an_extension_is_one_new_file_and_few_changed_ones(page: Path) -> None:
+    """Those that a page's programs write again count as changed."""
     new = [file for file in touched(page) if not (ROOT / file).exists()]
     assert len(new) == 1
-    assert len(touched(page)) <= 5
+    assert len({*touched(page), *written(page)}) <= 5
+
+
+@each_page
+def test_an_extension_keeps_the_limits_on_lines_and_files(page: Path, tree: Path) -> None:
+    """The tree with this page's extension alone."""
+    lengths = test_structure.lengths
+    alone = lengths(ROOT) | {file: lines for file, lines in lengths(tree).items() if file in touched(page)}
+    assert len(alone) == len(lengths(ROOT)) + 1
+    assert test_structure.of_the_first_version(alone) <= test_structure.MOST_LINES
+    assert test_structure.crowded(alone) == {}
+
+
+def test_a_mechanism_added_states_what_exists(tree: Path) -> None:
+    done([*PYTEST, "tests/mechanisms/test_facts.py"], tree, tree)
+
+
+@pytest.mark.nightly
+def test_the_programs_of_the_steps_write_what_is_counted(tree: Path) -> None:
+    """And nothing else in the tree differs from ours but what the diffs touch."""
+    files = {file for page in PAGES for file in (*touched(page), *written(page))}
+    for program in (program for page in PAGES for program in programs(page)):
+        done([sys.executable, program], tree, tree)
+    there, here = ({*root.rglob("*.*")} for root in (tree / "docs", ROOT / "docs"))
+    names = {path.relative_to(tree).as_posix() for path in there}
+    names |= {path.relative_to(ROOT).as_posix() for path in here}
+    differ = {
+        name
+        for name in names
+        if "__pycache__" not in name
+        and not (tree / name).is_dir()
+        and not ((tree / name).exists() and (tree / name).read_bytes() == (ROOT / name).read_bytes())
+    }
+    assert differ == {file for file in files if file.startswith("docs/")}
+    for name in differ:
+        assert "staircase" in (tree / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.nightly
@@ -85,8 +135,6 @@ def test_what_was_added_works(page: Path, tree: Path, python: list[str], tmp_pat
 
 @pytest.mark.nightly
 @each_page
-def test_the_tests_of_the_diff_pass(page: Path, tree: Path, python: list[str]) -> None:
-    tests = [file for file in touched(page) if file.startswith("tests/")]
-    (new,) = (Path(file).stem for file in touched(page) if not (ROOT / file).exists())
-    if tests:
-        done([*python, "-m", "pytest", "-q", "-k", new, *tests], tree, tree)
+def test_the_tests_of_the_steps_pass(page: Path, tree: Path) -> None:
+    for arguments in re.findall(r"`pytest (.+?)`", page.read_text(encoding="utf-8")):
+        assert " passed" in done([*PYTEST, *arguments.split()], tree, tree)

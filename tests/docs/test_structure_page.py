@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.packaging.test_structure import PRODUCT, lengths
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -23,6 +25,15 @@ def test_each_room_stands_on_its_floor(script: dict[str, Any]) -> None:
     measured = script["structure"](ROOT)
     assert shown == measured.floors, "print docs/design.md's outputs again"
     assert script["circles"](measured.files) == []
+
+
+def test_the_tree_names_each_folder() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    tree = page.partition("## The tree\n")[2].partition("## Layers")[0]
+    files = lengths(ROOT, (*PRODUCT, "docs/programs"))
+    folders = {path.parent.name for path in map(Path, files)}
+    assert {"samples", "verbs", "programs"} <= folders
+    assert {name for name in folders if not re.search(rf"\b{name}\b", tree)} == set()
 
 
 def test_circles_and_floors_are_found(script: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -31,5 +31,5 @@ def test_every_pair_dominates_some_mechanism() -> None:
 
 def get_types(mechanism: Any) -> list[str]:
     """The pairs that `dominating_pair` is annotated to return."""
-    stated = mechanism.dominating_pair.__annotations__["return"]
+    stated = get_type_hints(mechanism.dominating_pair)["return"]
     return [each.__name__ for each in get_args(stated) or (stated,)]

@@ -15,6 +15,7 @@ from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
+from tests.mechanisms.examples import EXAMPLES
 
 WHY = "Theorem 3 of the manual"
 
@@ -152,6 +153,11 @@ RECORDS: list[dict[str, Any]] = [
         "infinity": 0.05,
         "justification": WHY,
     },
+]
+RECORDS += [
+    {"kind": kind, **fields}
+    for kind, fields in EXAMPLES.items()
+    if kind not in {record["kind"] for record in RECORDS}
 ]
 IDS = [f"{record['kind']}-{i}" for i, record in enumerate(RECORDS)]
 

@@ -18,8 +18,8 @@ from dpaudit import L1, L2, Curator, Gaussian, Laplace
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.one_run import one_run
-from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.learning.classifier import Learner
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin, sequential
 from dpaudit.auditors.statistics.threshold import threshold

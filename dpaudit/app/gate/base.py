@@ -35,12 +35,7 @@ class Held:
 
 
 def held_to_base(
-    configuration: Configuration,
-    reference: str,
-    *,
-    profile: Profile,
-    scratch: Path,
-    at: Callable[..., Place],
+    configuration: Configuration, reference: str, *, profile: Profile, scratch: Path, at: Callable[..., Place]
 ) -> Held:
     """The gate of the working tree, with every loosened value as it is at the merge base with `reference`.
 

@@ -222,13 +222,7 @@ class _Judge:
         self, name: str, settings: Check, found: Accounted, places: Places, ledger: Callable[[], Ledger]
     ) -> Iterator[Finding]:
         yield from policy_findings(
-            self.gate,
-            name,
-            settings,
-            accounted=found,
-            ledger=ledger,
-            places=places,
-            baselines=self.baselines,
+            self.gate, name, settings, accounted=found, ledger=ledger, places=places, baselines=self.baselines
         )
 
     def _lines(self, reference: str, algorithm: Any) -> dict[str, Any]:

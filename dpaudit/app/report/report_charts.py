@@ -254,10 +254,7 @@ def _trade_off(certificate: Certificate) -> Drawn:
     scale, share = {"domain": [0, 1], "nice": False}, {"format": "%", "tickCount": 5}
     at = {"x": axis("alpha", "false alarms", scale, **share), "y": axis("beta", "misses", scale, **share)}
     by = {"color": colour(names, colours=tones), "strokeDash": by_name(names, dashes)}
-    layers = [
-        marks(claim, "area", at, color=chart.BAD, opacity=0.18),
-        marks(rows, "line", {**at, **by}),
-    ]
+    layers = [marks(claim, "area", at, color=chart.BAD, opacity=0.18), marks(rows, "line", {**at, **by})]
     return {"layer": layers, "width": 360, "height": 360}, (
         "What a test that wants to tell two neighbouring data sets apart can reach, by its errors of either "
         "kind. The claim forbids the shaded region: a test in there would refute it. What is proved lies "

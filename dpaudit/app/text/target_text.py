@@ -19,14 +19,7 @@ from typing import IO, Any, Final, TypeVar
 import click
 
 from dpaudit.app.text.streams import note
-from dpaudit.errors import (
-    DataError,
-    DpauditError,
-    InvalidParameter,
-    NormMismatch,
-    TargetRaised,
-    UnknownKind,
-)
+from dpaudit.errors import DataError, DpauditError, InvalidParameter, NormMismatch, TargetRaised, UnknownKind
 from dpaudit.ledger.places import shown_place
 
 SHOW: Final = "--show-target-errors"

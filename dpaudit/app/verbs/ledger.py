@@ -1,18 +1,141 @@
-"""`dpaudit ledger show|check|diff`: show a ledger, check its hash chain, or compare two."""
+"""`dpaudit diff` and `dpaudit ledger show|check|diff`: show a ledger, check its hash chain, compare two."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 from rich.console import RenderableType
 
+from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import PATH
 from dpaudit.app.text import output
+from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.tables import release_rows
-from dpaudit.app.verbs.diff import ledger_diff
+from dpaudit.certificate.certificate import CERTIFICATE_SCHEMA, Certificate
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import UnhashedLedger
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.accounting import account
+
+_EXITS = "Exits 0 if the budget did not grow, 1 if it grew or cannot be compared."
+
+#: The JSON answer lists no more releases than this, those that grew most first.
+MOST_ROWS_OF_JSON = 10_000
+
+
+def _read(path: Path) -> Ledger | Certificate:
+    """A certificate or a ledger: the first line shows which."""
+    if path.is_file():
+        with path.open("rb") as file:
+            first = file.readline(1 << 20)
+        if first.strip() != b"{" and CERTIFICATE_SCHEMA.encode() not in first:
+            return _ledger(path)
+    return Certificate.read(path)
+
+
+def _ledger(path: Path) -> Ledger:
+    try:
+        return Ledger.read(path)
+    except UnhashedLedger as error:
+        error.remedy = "compare the hashed file that `Ledger.write` or `dpaudit certify -o DIR` wrote"
+        raise
+
+
+def _side(of: Ledger | Certificate, wanted: AnyGuarantee | None, path: Path) -> Side:
+    if isinstance(of, Certificate):
+        return Side.of_certificate(of)
+    claim = of.claim
+    if wanted is not None:
+        claim = Claim(wanted) if claim is None else claim.model_copy(update={"guarantee": wanted})
+    with about_file(path):
+        return Side.of_ledger(of.header, account(of, claim))
+
+
+def _pair(found: Comparison, words: Callable[[Side], str], grew: Grew) -> dict[str, str | bool | None]:
+    return {"base": words(found.base), "head": words(found.head), "grew": grew}
+
+
+_VERDICTS: dict[Grew, str] = {
+    True: "the budget GREW",
+    False: "the budget did not grow",
+    None: "cannot be compared",
+}
+_ANSWERS: dict[Grew, str] = {True: "grew", False: "no", None: "cannot tell"}
+
+
+def _growth(found: Comparison) -> list[RenderableType]:
+    rows: list[list[object]] = [
+        ["claimed", claim_words(found.base), claim_words(found.head), _ANSWERS[found.claim_grew]],
+        ["total", total_words(found.base), total_words(found.head), _ANSWERS[found.total_grew]],
+    ]
+    rows += [[name, before, after, "another term"] for name, before, after in found.terms]
+    parts: list[RenderableType] = [output.line(_VERDICTS[found.grew]), output.line()]
+    parts.append(output.table(("", "base", "head", "grew"), rows))
+    changes = found.changes()
+    if not changes:
+        return [*parts, output.line(), output.line("every release is the same")]
+    shown = [
+        [c.label, c.status, c.base, c.head, "" if c.growth is None else _signed(c.growth)]
+        for c in changes[: output.MOST_ROWS]
+    ]
+    columns = ("release", "", "base", "head", "growth")
+    parts += [output.line(), output.table(columns, shown, whole=columns[1:], spare=("base", "head"))]
+    if len(changes) > output.MOST_ROWS:
+        left_out = len(changes) - output.MOST_ROWS
+        parts.append(output.line(f"... and {left_out} more; --output-format json lists them"))
+    words = [f"{c.label}: {c.why}" for c in changes[: output.MOST_ROWS] if c.why]
+    return [*parts, output.line(), *output.bullets("What changed in them", words)]
+
+
+def _signed(growth: float) -> str:
+    return f"+{output.upper(growth)}" if growth > 0 else f"{growth:.6g}"
+
+
+def _command(read: Callable[[Path], Ledger | Certificate], words: str, example: str) -> click.Command:
+    @click.command("diff", help=words, epilog=f"Example: dpaudit {example}\n\n{_EXITS}")
+    @click.argument("base", type=PATH)
+    @click.argument("head", type=PATH)
+    @output.output_format_option
+    @click.pass_context
+    def compare(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
+        before, after = read(base), read(head)
+        # Ledgers are accounted for on one scale: the one that HEAD is claimed on, if it claims anything.
+        claim = after.claim or before.claim
+        wanted = None if claim is None else claim.guarantee
+        found = Comparison(_side(before, wanted, base), _side(after, wanted, head))
+        if output_format == "json":
+            answer = {
+                "base": str(base),
+                "head": str(head),
+                "grew": found.grew,
+                "terms": [{"name": n, "base": b, "head": h} for n, b, h in found.terms],
+                "claim": _pair(found, claim_words, found.claim_grew),
+                "total": _pair(found, total_words, found.total_grew),
+                "releases": [change.to_json() for change in found.changes()[:MOST_ROWS_OF_JSON]],
+            }
+            output.print_json(answer)
+        else:
+            output.print_text(*_growth(found))
+        if found.grew is not False:
+            ctx.exit(EXIT_NOT_PROVED)
+
+    return compare
+
+
+diff = _command(
+    _read,
+    "Say which release made the budget grow from BASE to HEAD: certificates or ledgers.",
+    "diff main/certificate.json out/certificate.json",
+)
+ledger_diff = _command(
+    _ledger,
+    "Say which release made the budget grow from BASE to HEAD.",
+    "ledger diff main.jsonl out/ledger.jsonl",
+)
 
 
 @click.group(epilog="Example: dpaudit ledger show out/ledger.jsonl")

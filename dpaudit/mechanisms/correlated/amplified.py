@@ -9,7 +9,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
-from dpaudit.mechanisms.sampled import InTurns
+from dpaudit.mechanisms.samples.sampled import InTurns
 from dpaudit.models import Positive
 
 

@@ -6,16 +6,15 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import AfterValidator, Field
 
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.additive import Gaussian, Laplace
+from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
 from dpaudit.mechanisms.base import Array, BaseMechanism, Times
-from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
 from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
-from dpaudit.mechanisms.matrices import SymmetricGaussian
-from dpaudit.mechanisms.mixtures import RandomAllocation, SampledRecords
 from dpaudit.mechanisms.opaque import OpaquePureDP, OpaqueZCDP
-from dpaudit.mechanisms.sampled import PoissonSampled
+from dpaudit.mechanisms.samples.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.samples.mixtures import RandomAllocation, SampledRecords
+from dpaudit.mechanisms.samples.sampled import PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.sparse_vector import GaussianSparseVector, SparseVector
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse

@@ -54,6 +54,7 @@ from dpaudit.mechanisms import (
     TrialRelease,
     TruncatedPoissonSampled,
 )
+from tests.mechanisms.examples import EXAMPLES, example
 from tests.sweeps import sweep
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
@@ -101,6 +102,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
         Tabulated(losses=(-0.5, 0.5), probabilities=(1.0 - YES, YES), justification="x"),
     )
 }
+MECHANISMS |= {kind: example(kind) for kind in EXAMPLES if kind not in MECHANISMS}
 
 
 #: Kinds that take long: one sweep takes all of them every day, the others a few, and the rest at night.

@@ -18,12 +18,12 @@ from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.interval import sampled_gaussian_balls, sampled_laplace_balls
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, least_versine
 from dpaudit.accountants.interval.ball_factors import BallFactors
-from dpaudit.accountants.interval.ball_line import line
 from dpaudit.accountants.interval.interval import (
     Enclosure,
     enclose_delta,
     enclose_divergence,
     enclose_epsilon,
+    line,
 )
 from dpaudit.accountants.interval.sampled_balls import SampledBalls
 from dpaudit.accountants.interval.sampled_gaussian_balls import SampledGaussianBalls

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
-from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
+from dpaudit.auditors.statistics.learning.classifier import Learner
 from dpaudit.auditors.statistics.samples import Rounding, Samples, rounding
 from dpaudit.auditors.statistics.sequential import sequential
 from dpaudit.auditors.statistics.threshold import ROUNDED, threshold

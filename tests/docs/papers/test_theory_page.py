@@ -28,7 +28,7 @@ def script() -> Any:
 def studies(script: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(DOCS / "programs")
-        return importlib.import_module("theory_studies")
+        return importlib.import_module("papers.theory_studies")
 
 
 @pytest.mark.parametrize("exponent", [-2.0, -0.5, 0.75, 1.0])

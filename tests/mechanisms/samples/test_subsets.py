@@ -26,7 +26,7 @@ from dpaudit import (
     TruncatedPoissonSampled,
 )
 from dpaudit.mechanisms import Answer, Array, Asked
-from dpaudit.mechanisms.hidden import subsets
+from dpaudit.mechanisms.samples import subsets
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness
 from tests.sweeps import sweep

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpaudit.auditors.statistics.features import Features
-from dpaudit.auditors.statistics.logistic import logistic_weights
+from dpaudit.auditors.statistics.learning.features import Features
+from dpaudit.auditors.statistics.learning.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.errors import InvalidParameter, MissingExtra
 from dpaudit.mechanisms import Array

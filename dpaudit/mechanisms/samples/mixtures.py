@@ -13,8 +13,8 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian
 from dpaudit.mechanisms.base import Answer, Array, Move
-from dpaudit.mechanisms.hidden import subsets
-from dpaudit.mechanisms.sampled import HiddenSample, InTurns, SampledSum
+from dpaudit.mechanisms.samples import subsets
+from dpaudit.mechanisms.samples.sampled import HiddenSample, InTurns, SampledSum
 from dpaudit.models import Count, NonNegative, Positive
 from dpaudit.noise.randomness import Randomness
 

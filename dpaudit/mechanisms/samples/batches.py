@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Array
-from dpaudit.mechanisms.hidden import subsets
-from dpaudit.mechanisms.sampled import OnSample
+from dpaudit.mechanisms.samples import subsets
+from dpaudit.mechanisms.samples.sampled import OnSample
 from dpaudit.models import Count, Positive
 from dpaudit.noise.randomness import Randomness
 

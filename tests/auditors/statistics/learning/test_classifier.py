@@ -5,8 +5,8 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from dpaudit.auditors.statistics.classifier import learned
-from dpaudit.auditors.statistics.logistic import logistic_weights
+from dpaudit.auditors.statistics.learning.classifier import learned
+from dpaudit.auditors.statistics.learning.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment

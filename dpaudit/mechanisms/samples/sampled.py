@@ -13,7 +13,7 @@ from pydantic import Field
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.additive import Gaussian, Laplace
+from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
 from dpaudit.mechanisms.base import (
     Answer,
     Array,
@@ -25,9 +25,8 @@ from dpaudit.mechanisms.base import (
     distance,
 )
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
-from dpaudit.mechanisms.hidden import subsets
-from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
+from dpaudit.mechanisms.samples import subsets
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.streams import StreamMechanism
 from dpaudit.models import Positive

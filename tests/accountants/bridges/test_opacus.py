@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # torch's own warnings are not ours
 ]
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 def epsilon(ledger: Ledger, delta: float, method: str) -> float:

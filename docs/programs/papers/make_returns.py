@@ -1,6 +1,6 @@
 """Write what each form of Q-learning returns into docs/papers/functional-noise.md.
 
-    python docs/programs/make_returns.py DIR --runs 3
+    python docs/programs/papers/make_returns.py DIR --runs 3
 
 DIR is the folder of `dpaudit reproduce wang-hegde-2019-figure-1 -o DIR --runs 3`, and of `wang-hegde-2019-figure-2`
 too: finished runs are taken from it, and those that the table needs beside them are made and kept there.
@@ -13,7 +13,7 @@ import math
 from itertools import chain
 from pathlib import Path
 
-from papers.common import table
+from common import table
 
 from dpaudit.algorithms.environments.line_world import middle_rewards
 from dpaudit.app.figures.engine import accounted
@@ -32,7 +32,7 @@ from dpaudit.app.figures.wang_hegde_2019 import (
     returns_of,
 )
 
-PAGE = Path(__file__).parents[1] / "papers" / "functional-noise.md"
+PAGE = Path(__file__).parents[2] / "papers" / "functional-noise.md"
 BEGIN, END = "<!-- written by make_returns.py -->", "<!-- end -->"
 
 

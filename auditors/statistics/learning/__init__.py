@@ -1,0 +1,1 @@
+"""Scores and features that are learned from runs."""
