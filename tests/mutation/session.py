@@ -57,6 +57,8 @@ FILES = {
     "dpaudit/claims/relations.py": ("claims/test_relations.py",),
     "dpaudit/accountants/closed_forms/conversions.py": ("accountants/closed_forms",),
     "dpaudit/curator/clipping.py": ("curator/test_clipping.py",),
+    "dpaudit/curator/curator.py": ("curator",),
+    "dpaudit/curator/batches.py": ("curator",),
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
