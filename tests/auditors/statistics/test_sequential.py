@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.auditors.statistics import sequential as sequential_module
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, pairs_needed
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import Sequential, begin, sequential
-from dpaudit.certificate.verdicts import Experiment
+from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
 from dpaudit.errors import DataError
@@ -128,3 +130,56 @@ def test_scores_come_in_pairs() -> None:
         begin().update(np.zeros(3), np.zeros(2))
     with pytest.raises(DataError):
         begin().update(np.array([math.nan]), np.zeros(1))
+
+
+def test_what_is_refuted_follows_from_the_largest_wealth_of_each_claim() -> None:
+    """A wealth of 1/(1 - confidence) refutes, one just below it does not, and a gap ends the bound."""
+    empty = begin(claim=Claim(PureDP(epsilon=1.0)), confidence=0.9)
+    claims = len(empty.bank)
+    assert empty.bank[50] == 1.0
+
+    def judged(*richest: float) -> Audit:
+        peak = np.zeros(claims)
+        peak[: len(richest)] = richest
+        return replace(empty, peak=peak).audit()
+
+    goal = -math.log(1 - 0.9)
+    assert [judged(*[goal] * n).epsilon_lower for n in (0, 1, 2, 51, claims)] == [0.0, 0.0, 0.02, 1.0, 11.98]
+    assert judged(goal, goal - 1e-9, goal).epsilon_lower == 0.0
+    assert judged(goal, goal, 0.0, goal).epsilon_lower == 0.02
+    assert [judged(*[0.0] * 50, wealth).p_value for wealth in (-1.0, 0.0, 2.0)] == [1.0, 1.0, math.exp(-2.0)]
+    assert judged(*[9.0] * 50).p_value == 1.0
+
+
+@pytest.fixture
+def few_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential_module, "_GRID", np.array([0.0, 0.5, 1.0]))
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_blocks_grow_by_a_share_and_bets_are_counted_after_the_first() -> None:
+    samples = _gaussian(1.0, 120, 5)
+    begun = []
+    for n in (10, 63, 64, 73, 74, 85, 86, 99, 120):
+        state = begin().update(samples.data[:n], samples.neighbour[:n])
+        begun.append((state.begun, state.bets))
+    assert begun == [
+        *((0, 0), (0, 0), (64, 0), (64, 9), (74, 10), (74, 21), (86, 22), (99, 35), (114, 56)),
+    ]
+    apart = begin().update(samples.data[:70], samples.neighbour[:70])
+    assert apart.update(samples.data[70:90], samples.neighbour[70:90]).bets == 26
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_wealth_is_carried_to_another_score() -> None:
+    """The next bets follow from the new scores; what was won stays, and refutes what it did."""
+    samples = _laplace(3.0, 400, 6)
+    state = begin(claim=Claim(PureDP(epsilon=0.5))).update(samples.data, samples.neighbour)
+    other = state.rescored(-samples.data[200:], -samples.neighbour[200:])
+    assert (other.begun, other.bets) == (200, state.bets)
+    assert np.array_equal(other.wealth, state.held)
+    assert np.array_equal(other.settled, state.peak)
+    assert other.audit().epsilon_lower == state.audit().epsilon_lower == 1.0
+    further = other.update(-samples.data[:30], -samples.neighbour[:30])
+    assert further.bets == state.bets + 30
+    assert (further.peak >= state.peak).all()
