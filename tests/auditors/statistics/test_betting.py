@@ -157,4 +157,4 @@ def test_the_largest_epsilon_that_pairs_can_refute_is_the_last_for_which_they_su
 def test_a_block_is_looked_at_sixteen_times_and_at_its_end() -> None:
     assert looks(160).tolist() == list(range(10, 161, 10))
     assert looks(5).tolist() == [1, 2, 3, 4, 5]
-    assert looks(17)[-1] == 17
+    assert looks(17).tolist() == [*range(1, 16), 17]
