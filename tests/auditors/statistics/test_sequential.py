@@ -221,7 +221,7 @@ def test_a_score_is_learned_from_runs_that_are_past() -> None:
 
     *begun, last = fed(runs, 1, 40, 64, 65, 128, 129, 200, 256, 257, 300)
     assert last == fed(runs, 300)[0] == sequential(Samples(runs.data, runs.neighbour, 0), claim=claim)
-    assert (last.trials, last.verdict) == (300, Experiment.REFUTED)
+    assert (last.pairs, last.trials, last.verdict) == (1, 300, Experiment.REFUTED)
     assert "172 pairs" in last.event
     assert "1 pairs" in begun[5].event
     assert len(begun[2].inconclusive) == len(begun[4].inconclusive) == 2
