@@ -15,11 +15,12 @@ _BLOCK = 2**20
 
 def total(rows: OnGrid) -> OnGrid:
     """The sum over the first axis of rows whose entries are below 2^42 steps: int64, or Python's integers."""
-    m = rows.integers
+    # An axis more: the sums of numbers would be np.int64, which stay such among objects, and overflow.
+    m, shape = rows.integers[:, None], rows.shape[1:]
     if len(m) * int(np.abs(m).max(initial=0)) < 2**LOG2_MOST_STEPS:
-        return OnGrid(m.sum(axis=0), rows.exponent)
+        return OnGrid(m.sum(axis=0).reshape(shape), rows.exponent)
     parts = [m[first : first + _BLOCK].sum(axis=0) for first in range(0, len(m), _BLOCK)]
-    return OnGrid(np.array(parts, dtype=object).sum(axis=0, initial=0), rows.exponent)
+    return OnGrid(np.array(parts, dtype=object).sum(axis=0, initial=0).reshape(shape), rows.exponent)
 
 
 def gram(rows: OnGrid) -> OnGrid:

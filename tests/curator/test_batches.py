@@ -14,6 +14,7 @@ from dpaudit import (
     ApproxDP,
     Claim,
     Curator,
+    DiscreteGaussian,
     FixedSizeSampled,
     Gaussian,
     Header,
@@ -28,6 +29,7 @@ from dpaudit import (
 )
 from dpaudit.accountants.filters.renyi import RDPFilter
 from dpaudit.claims.sensitivity import L1
+from dpaudit.curator import batches as batches_module
 from dpaudit.curator.noise import ReplayedNoise, Transcript
 from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken, SensitivityTooSmall
 from dpaudit.pipeline.certify import certified
@@ -90,6 +92,55 @@ def test_without_a_sample_everybody_is_in_the_sum() -> None:
     batches.add(ROWS)
     assert batches.noisy() == pytest.approx(CLIPPED, abs=1e-4)
 
+    exact = curator(NoNoise()).batches(QUIET, "gradient", (), bound=1.0)
+    exact.draw(3)
+    exact.add([0.25, 3.0, -0.5])
+    assert float(exact.noisy()) == pytest.approx(0.75, abs=1e-10)
+    exact.draw(1)
+    with pytest.raises(InvalidParameter, match="rows of shape"):
+        exact.add(0.5)
+
+
+def test_whole_noise_has_rows_that_are_cut_to_whole_numbers() -> None:
+    noise = DiscreteGaussian(sigma=2.0, sensitivity=L2(5.0))
+    for bound, rows in ((5.0, [[1.75, -2.5], [0.5, 9.0]]), (2.0**45, [[1e300, 0.5], [7.0, 2.0**20]])):
+        sized = noise.with_sensitivity(L2(bound))
+        batches = curator(NoNoise()).batches(sized, "gradient", (2,), bound=bound)
+        batches.draw(2)
+        batches.add(rows)
+        like = curator(NoNoise()).release_sum(rows, bound=bound, mechanism=sized, label="gradient")
+        found = batches.noisy()
+        assert found == pytest.approx(like, rel=2.0**-38)
+        assert bound > 5.0 or found.tolist() == [1.0, 2.0]
+
+
+def test_int64_adds_the_rows_of_fewer_than_so_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "MOST_ROWS", 4)
+    batches = curator().batches(QUIET, "gradient", (1,), bound=1.0)
+    batches.draw(9)
+    kinds = []
+    for _ in range(3):
+        batches.add(np.ones((3, 1)))
+        kinds.append(batches._parts[0].dtype)
+    assert kinds == [np.int64, object, object]
+
+
+def test_a_sample_of_a_stated_size_knows_how_many_units_there_are() -> None:
+    """Where a unit is added or removed there may be more of them, else there may not."""
+    fixed = FixedSizeSampled(size=3, units=5, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)))
+
+    def draw(relation: str, units: int) -> None:
+        curator(relation=relation).batches(fixed, "g", (1,), bound=1.0).draw(units)
+
+    def sum_of(relation: str, units: int) -> None:
+        curator(relation=relation).release_sum(np.ones((units, 1)), bound=1.0, mechanism=fixed, label="g")
+
+    for made in (draw, sum_of):
+        made("add-or-remove-one", 6)
+        made("replace-one", 5)
+        with pytest.raises(InvalidParameter, match="more units"):
+            made("replace-one", 6)
+
 
 def test_a_recorded_run_is_that_of_a_sum_of_all_rows() -> None:
     """So that replay judges both alike, and repeats a run with what was recorded."""
@@ -141,6 +192,11 @@ def test_batches_that_were_drawn_ahead_are_filled_in_their_order() -> None:
     batches.drop()
     with pytest.raises(ScheduleBroken, match="no batch drawn"):
         batches.noisy()
+    batches.add(ROWS[batches.draw(40)])
+    batches.drop()
+    places = batches.draw(40)
+    batches.add(ROWS[places])
+    assert np.flatnonzero(batches.noisy() > 0.1).tolist() == places.tolist()
 
 
 @pytest.mark.parametrize("rows", [np.zeros((1, 39)), np.zeros(40), 1.0, [["a"] * 40], np.zeros((1, 40)) * 1j])
@@ -155,6 +211,9 @@ def test_what_cannot_be_batched_is_refused_before_anything_is_written() -> None:
     own = curator()
     with pytest.raises(SensitivityTooSmall):
         own.batches(HALF, "g", (2,), bound=2.0)
+    replaced = Gaussian(sigma=1.0, sensitivity=L2(1.9))  # two opposed rows are 2 apart
+    with pytest.raises(SensitivityTooSmall):
+        curator(relation="replace-one").batches(replaced, "g", (2,), bound=1.0)
     for bound in (0.0, -1.0, np.nan):
         with pytest.raises(InvalidParameter, match="contribution bound"):
             own.batches(HALF, "g", (2,), bound=bound)

@@ -57,6 +57,12 @@ def test_a_sample_keeps_the_bound_and_one_of_a_fixed_size_is_of_replaced_units()
     inner = Laplace(scale=1.0, sensitivity=L1(2.0))
     poisson, norm = bounded(PoissonSampled(mechanism=inner, rate=0.1), 2.0, ADDED, acute=False, label="x")
     assert (poisson.contribution, norm) == (2.0, "l1")
+    declared, _ = bounded(
+        PoissonSampled(mechanism=inner, rate=0.1), 2.0, ADDED, acute=False, label="x", basis="declared"
+    )
+    assert declared.contribution is None  # a row may depend on other units
+    whole, _ = bounded(inner, 2.0, ADDED, acute=False, label="x")
+    assert whole == Laplace(scale=1.0, sensitivity=L1(2.0, "clipped"))
     fixed = FixedSizeSampled(mechanism=inner, size=1, units=10)
     assert bounded(fixed, 1.0, ADDED, acute=False, label="x")[0].contribution == 1.0
     with pytest.raises(SensitivityTooSmall):

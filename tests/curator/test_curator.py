@@ -257,6 +257,27 @@ def test_every_user_is_held_to_the_first_ones_schedule(users: Any, inside: bool)
         run(rounds(*users, inside=inside), None, **LOCAL)
 
 
+def test_a_users_own_error_is_not_hidden_by_what_was_not_released() -> None:
+    def algorithm(data: Any, curator: Curator) -> None:
+        with curator.user(0) as own:
+            own.release(0.0, NOISE, label="bit")
+        with curator.user(1):
+            raise KeyError("own")
+
+    with pytest.raises(KeyError, match="own"):
+        run(algorithm, None, **LOCAL)
+
+    def fewer(data: Any, curator: Curator) -> None:
+        with curator.user(0) as own:
+            own.release(0.0, NOISE, label="bit")
+        with pytest.raises(ScheduleBroken), curator.user(1):
+            pass
+        raise KeyError("after")
+
+    with pytest.raises(KeyError, match="after"):
+        run(fewer, None, **LOCAL)
+
+
 def test_data_may_say_how_many_users_they_are() -> None:
     class Users(list[float]):
         n_users = 2

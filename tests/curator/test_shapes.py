@@ -202,6 +202,7 @@ def test_the_scale_that_data_chose_is_for_the_transcript_alone() -> None:
     assert b"1234" not in b"".join(result.ledger.lines())
     assert [entry.scale for entry in transcript.entries] == [scale]
     assert np.abs(result.output).max() > 10
+    do(lambda c: c.release_smooth([1.0, 2.0], 1e-3, SMOOTH, label="w"))
     for value, bad in (([1.0], 1.0), ([1.0, 2.0], 0.0), ([1.0, 2.0], math.nan), ([1.0, 2.0], math.inf)):
         with pytest.raises(InvalidParameter):
             do(lambda c, v=value, s=bad: c.release_smooth(v, s, SMOOTH, label="w"))
@@ -249,6 +250,19 @@ def test_whole_sums_stay_whole_when_they_are_clipped() -> None:
     counts = DiscreteGaussian(sigma=1.0, sensitivity=L2(4.0))
     table = exactly(lambda c: c.release_counts(cells, shape=(3,), bound=2.5, mechanism=counts, label="n"))
     assert table.tolist() == [1.0, 2.0, 1.0]
+    # Under noise on a fine grid a record past the bound counts in part.
+    fine = Gaussian(sigma=1.0, sensitivity=L2(4.0))
+    table = exactly(lambda c: c.release_counts(cells, shape=(3,), bound=2.5, mechanism=fine, label="n"))
+    assert table == pytest.approx([1.0 + 2.5, 2.0, 1.0], abs=1e-9)
+
+
+def test_contributions_far_below_their_noise_lie_on_a_grid_that_it_reaches() -> None:
+    small = Gaussian(sigma=1.0, sensitivity=L2(2e-15))
+    rows = np.full((4, 1), 1e-15)
+    found = exactly(lambda c: c.release_sum(rows, bound=1e-15, mechanism=small, label="s"))
+    assert found == pytest.approx([4e-15], rel=1e-6)
+    noisy = do(lambda c: c.release_sum(rows, bound=1e-15, mechanism=small, label="s"), seed=None)
+    assert abs(noisy.output[0]) < 9.0
 
 
 def test_a_symmetric_sum() -> None:

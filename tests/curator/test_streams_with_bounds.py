@@ -83,8 +83,9 @@ def test_without_a_bound_the_sensitivity_is_declared() -> None:
 def test_a_sensitivity_below_the_bound_is_refused() -> None:
     with pytest.raises(SensitivityTooSmall):
         run(lambda rows, curator: sums(rows, curator, bound=0.6), ROWS, **ADDED)
-    with pytest.raises(SensitivityTooSmall):  # of a replaced unit twice the bound
-        run(sums, ROWS, neighbouring="replace-one")
+    for bound in (0.5, 0.26):  # of a replaced unit twice the bound
+        with pytest.raises(SensitivityTooSmall):
+            run(lambda rows, curator, b=bound: sums(rows, curator, bound=b), ROWS, neighbouring="replace-one")
 
 
 @pytest.mark.parametrize("rows", [1.0, np.zeros(4), np.zeros((2, 3)), np.zeros((2, 4, 1))])

@@ -215,6 +215,13 @@ def test_what_does_not_fit_is_refused_and_not_written(
     assert made.ledger.releases == ()
 
 
+def test_two_rows_may_point_in_opposite_directions() -> None:
+    made = curator(relation="replace-one")
+    with pytest.raises(SensitivityTooSmall, match=r"1\.2 follows"):
+        made.sampled_stream(ALLOCATED, "it", bound=0.6)
+    made.sampled_stream(ALLOCATED, "it", bound=0.5)
+
+
 @pytest.mark.parametrize("rows", [np.ones(2), np.ones((2, 3)), 1.0, [["a", "b"]], [[1.0, 2.0], [3.0]]])
 def test_rows_of_another_shape_are_refused_and_cost_no_step(rows: Any) -> None:
     stream = curator().sampled_stream(ALLOCATED, "it", bound=1.0, shape=(2,))

@@ -49,12 +49,16 @@ PAGE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- written by nox -s mutation -->", "<!-- end -->"
 #: The tests of how releases are put together.
 FOLD = tuple(f"accountants/composition/test_{name}.py" for name in ("composition", "plain_columns", "groups"))
+#: The tests of an audit's bound and verdict, one event or many bets.
+STATISTICS = tuple(f"auditors/statistics/test_{name}.py" for name in ("betting", "sequential", "threshold"))
 #: Where a wrong sign makes a bound false, each with the tests that are to notice it.
 FILES = {
     "dpaudit/accountants/closed_forms/rounding.py": ("accountants/closed_forms",),
     "dpaudit/claims/relations.py": ("claims/test_relations.py",),
     "dpaudit/accountants/closed_forms/conversions.py": ("accountants/closed_forms",),
     "dpaudit/curator/clipping.py": ("curator/test_clipping.py",),
+    "dpaudit/curator/curator.py": ("curator",),
+    "dpaudit/curator/batches.py": ("curator",),
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
@@ -64,7 +68,11 @@ FILES = {
     "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms/test_columns.py", *FOLD[:2]),
     "dpaudit/accountants/calibration/calibration.py": ("accountants/calibration",),
     "dpaudit/accountants/closed_forms/gaussian.py": ("accountants/closed_forms/test_gaussian.py",),
+    "dpaudit/accountants/curves/curves.py": ("accountants/curves/test_curves.py",),
     "dpaudit/accountants/curves/rdp.py": ("accountants/curves/test_rdp.py",),
+    "dpaudit/auditors/statistics/betting.py": STATISTICS,
+    "dpaudit/auditors/statistics/sequential.py": STATISTICS,
+    "dpaudit/auditors/statistics/threshold.py": STATISTICS,
     "dpaudit/auditors/statistics/gdp.py": ("auditors/statistics/test_gdp.py",),
     "dpaudit/auditors/statistics/clopper_pearson.py": ("auditors/statistics/test_clopper_pearson.py",),
     "dpaudit/auditors/statistics/two_proportions.py": ("auditors/statistics/test_two_proportions.py",),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit.errors import InvalidParameter
+from dpaudit.noise import contributions
 from dpaudit.noise.contributions import (
     _limit,
     _shortened,
@@ -205,3 +206,37 @@ def test_a_sum_of_rows_in_single_precision_is_that_of_their_doubles() -> None:
     assert both[0].integers.tolist() == both[1].integers.tolist()
     assert clipped_sum(rows[:0], 5.0, "l2", -30).integers.tolist() == [0] * 700
     assert clipped_sum(rows.reshape(300, 70, 10), 5.0, "l2", -30).shape == (70, 10)
+
+
+@pytest.mark.parametrize("width", [1, 2, 20])
+@pytest.mark.parametrize("below", [1, 2, 40])
+def test_long_rows_stay_within_a_bound_just_below_a_step(width: int, below: int) -> None:
+    """A row that rounding left a millionth of a step too long would reach the step above the bound."""
+    bound, exponent = 1.0 - below * 2.0**-53, -39
+    rows = np.zeros((400, width))
+    rows[:, 0] = np.random.default_rng(width).uniform(1.5, 3.0, 400)
+    for row in rows:
+        [found, *others] = clipped_sum(row[None], bound, "l2", exponent).integers.tolist()
+        assert (found, others) == (2**39 - 1, [0] * (width - 1))
+    assert clipped_sum(rows, bound, "l2", exponent).integers[0] == 400 * (2**39 - 1)
+
+
+def test_a_row_at_the_bound_is_added_as_it_is() -> None:
+    """Were it scaled like a longer one, it would lose a step."""
+    for row in ([3.0, 4.0], [0.0, -5.0], [5.0, 0.0]):
+        found = clipped_sum(np.array([row, row]), 5.0, "l2", -36)
+        assert found.to_doubles().tolist() == [2.0 * x for x in row]
+
+
+def test_a_sum_of_many_rows_is_exact() -> None:
+    """An odd sum past 2^53, of one row more than whole blocks: no double has it."""
+    steps, count = 2**39 - 2**36 + 1, 2**15 + 1
+    for rows in (np.full((count, 1), steps * 2.0**-39), np.full(count, steps * 2.0**-39)):
+        assert int(clipped_sum(rows, 1.0, "l2", -39).integers.sum()) == steps * count
+    assert clipped_sum(np.zeros((3, 0)), 1.0, "l2", -39).integers.tolist() == []
+
+
+def test_int64_adds_fewer_than_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributions, "MOST_ROWS", 4)
+    kinds = [clipped_sum(np.ones((n, 2)), 1.0, "l2", -39).integers.dtype for n in (3, 4, 5)]
+    assert kinds == [np.int64, object, object]

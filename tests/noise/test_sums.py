@@ -57,8 +57,10 @@ def test_blocks_add_up() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sums, "_BLOCK", 3)
             found = total(OnGrid(large, 0))
+            of_numbers = total(OnGrid(large[:, 0], 0))
         assert (found.integers.dtype == object) == (n >= 5 or n * int(large.max()) >= 2**62)
         assert found.integers.tolist() == by_hand(large)
+        assert of_numbers.integers.tolist() == sum(large[:, 0].tolist())
 
 
 def test_the_largest_products_of_one_block_are_exact() -> None:
@@ -79,10 +81,10 @@ def test_more_rows_than_one_product_of_doubles_can_add() -> None:
 
 def test_sums_past_int64_of_many_rows() -> None:
     """More rows than int64 can add, of a column and of numbers."""
-    n = 2**22 + 3
-    numbers = np.full(n, LARGEST - 1)
-    assert int(total(OnGrid(numbers, 0)).integers) == n * (LARGEST - 1)
-    assert total(OnGrid(-numbers[:, None], 0)).integers.tolist() == [-n * (LARGEST - 1)]
+    n, most = 2**22 + 3, 2**42 - 1
+    numbers = np.full(n, most)
+    assert int(total(OnGrid(numbers, 0)).integers) == n * most
+    assert total(OnGrid(-numbers[:, None], 0)).integers.tolist() == [-n * most]
 
 
 @given(rows=ROWS, data=st.data())

@@ -20,6 +20,7 @@ from dpaudit.accountants.curves.curves import (
     pld_profile,
     rdp_profile,
 )
+from dpaudit.accountants.pairs import adaptive_ranges
 from dpaudit.accountants.privacy_loss import Bracket
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
@@ -142,6 +143,23 @@ def test_the_worst_exposure_counts_and_the_better_of_two_pairs(
     assert found.epsilon(1e-6) == found.delta(1.0) == expected[1]
 
 
+@dataclass(frozen=True)
+class Divergences:
+    """A curve without a lower end."""
+
+    upper: float
+
+    def epsilon(self, delta: float) -> float:
+        return self.upper
+
+
+def test_divergences_lower_the_upper_end_where_tails_weigh_and_know_no_lower_one() -> None:
+    found: Any = LossProfile([Fixed(0.2, 5.0)], divergences=[lambda: Divergences(3.0)])
+    assert found.bracket(1e-280) == (0.2, 3.0)
+    assert found.epsilon(1e-280) == 3.0
+    assert found.bracket(1e-260) == (0.2, 5.0)
+
+
 def test_the_least_of_several_curves_counts_and_one_may_refuse() -> None:
     class Refusing:
         def __init__(self, number: int) -> None:
@@ -201,6 +219,28 @@ def test_equal_choices_are_composed_together_up_to_four_different_ones() -> None
     assert together.epsilon(1e-6).upper == pytest.approx(2.2615, abs=5e-4)
 
 
+def test_different_choices_are_composed_one_by_one_past_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are made once are not counted, and nor is what is no choice."""
+    together: list[int] = []
+    monkeypatch.setattr(adaptive_ranges, "adaptive_terms", lambda _, count: together.append(count) or [])
+
+    def composed(*counts: int) -> list[int]:
+        together.clear()
+        choices = [(Exponential(epsilon=(number + 1) / 8), count) for number, count in enumerate(counts)]
+        [exposure] = composition(*choices, (OpaquePureDP(epsilon=0.3, justification="x"), 3)).exposures()
+        list(curves_module._terms(exposure, {mechanism: [] for mechanism in exposure.others()}))
+        return sorted(together)
+
+    assert composed(2, 2, 2, 2, 1) == [1, 2, 2, 2, 2]
+    assert composed(2, 2, 2, 2, 2) == []
+
+
+def test_noise_that_is_lost_beside_its_sensitivity_is_refused() -> None:
+    lost = Gaussian(sigma=1e-200, sensitivity=L2(1e200))
+    with pytest.raises(CannotBound, match="sensitivity / scale"):
+        pld_profile(composition((lost, 1), (gaussian(1.0), 1)))
+
+
 MIXTURE = MixtureOfGaussians(sigma=2.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1))
 CUT = TruncatedPoissonSampled(rate=0.3, most=2, units=9, mechanism=gaussian(2.0), contribution=1.0)
 
@@ -215,3 +255,6 @@ def test_tables_are_composed_in_both_orders_and_truncated_samples_by_a_pair_of_b
     assert numbers((MIXTURE, 1)) == (2, 1, 0)
     assert numbers((CUT, 1)) == (2, 1, 1)
     assert numbers((CUT, 1), (MIXTURE, 1)) == (2, 1, 0)
+    # What is beside them changes nothing.
+    assert numbers((MIXTURE, 1), (RandomizedResponse(epsilon=0.5), 1)) == (2, 1, 0)
+    assert numbers((CUT, 1), (RandomizedResponse(epsilon=0.5), 1)) == (2, 1, 1)

@@ -9,11 +9,15 @@ import pytest
 from scipy.optimize import linprog
 
 from dpaudit.auditors.statistics.betting import (
+    FIRST_BLOCK,
     Bets,
     best_bets,
     both_directions,
+    largest_refutable,
     log_ratio,
+    looks,
     most_log_gain,
+    pairs_needed,
     place,
     soft_tests,
 )
@@ -129,3 +133,28 @@ def test_log_ratio_finds_the_gaussian_one() -> None:
     scores = np.linspace(-4, 5, 200)
     data, neighbour = 1e6 * np.exp(-((scores - 1) ** 2) / 2), 1e6 * np.exp(-(scores**2) / 2)
     assert log_ratio(scores, data, neighbour) == pytest.approx(scores - 0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (0.7, 0.0), (2.0, 1e-5), (1.0, 0.3), (5.0, 0.01)])
+def test_how_many_pairs_it_takes_follows_from_randomized_response(epsilon: float, delta: float) -> None:
+    """Each pair multiplies the wealth by at most 1/r^2, and 1/(1 - confidence) of it refutes."""
+    likelier = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+    assert most_log_gain(epsilon, delta) == pytest.approx(-2 * math.log(likelier), rel=1e-12)
+    for confidence in (0.9, 0.95, 1 - 1e-6):
+        bets = pairs_needed(epsilon, delta, confidence) - FIRST_BLOCK
+        assert likelier ** (-2 * bets) >= 1 / (1 - confidence) > likelier ** (-2 * (bets - 1))
+
+
+def test_the_largest_epsilon_that_pairs_can_refute_is_the_last_for_which_they_suffice() -> None:
+    for pairs in (70, 100, 5000):
+        found = largest_refutable(pairs, 1e-5, 0.95, 12.0)
+        assert pairs_needed(found, 1e-5, 0.95) <= pairs < pairs_needed(found + 1e-9, 1e-5, 0.95)
+    assert largest_refutable(FIRST_BLOCK, 1e-5, 0.95, 12.0) == 0.0
+    assert largest_refutable(10**9, 1e-5, 0.95, 12.0) == 12.0
+    assert pairs_needed(0.0, 1.0, 0.95) == 10**18 <= pairs_needed(1e4, 0.0, 0.95)
+
+
+def test_a_block_is_looked_at_sixteen_times_and_at_its_end() -> None:
+    assert looks(160).tolist() == list(range(10, 161, 10))
+    assert looks(5).tolist() == [1, 2, 3, 4, 5]
+    assert looks(17).tolist() == [*range(1, 16), 17]

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.auditors.statistics import sequential as sequential_module
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, pairs_needed
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
 from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.sequential import Sequential, begin, sequential
-from dpaudit.certificate.verdicts import Experiment
+from dpaudit.auditors.statistics.sequential import Sequential, SequentialFeed, begin, sequential
+from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
 from dpaudit.errors import DataError
@@ -128,3 +130,128 @@ def test_scores_come_in_pairs() -> None:
         begin().update(np.zeros(3), np.zeros(2))
     with pytest.raises(DataError):
         begin().update(np.array([math.nan]), np.zeros(1))
+
+
+def test_what_is_refuted_follows_from_the_largest_wealth_of_each_claim() -> None:
+    """A wealth of 1/(1 - confidence) refutes, one just below it does not, and a gap ends the bound."""
+    empty = begin(claim=Claim(PureDP(epsilon=1.0)), confidence=0.9)
+    claims = len(empty.bank)
+    assert empty.bank[50] == 1.0
+
+    def judged(*richest: float) -> Audit:
+        peak = np.zeros(claims)
+        peak[: len(richest)] = richest
+        return replace(empty, peak=peak).audit()
+
+    goal = -math.log(1 - 0.9)
+    assert [judged(*[goal] * n).epsilon_lower for n in (0, 1, 2, 51, claims)] == [0.0, 0.0, 0.02, 1.0, 11.98]
+    assert judged(goal, goal - 1e-9, goal).epsilon_lower == 0.0
+    assert judged(goal, goal, 0.0, goal).epsilon_lower == 0.02
+    assert [judged(*[0.0] * 50, wealth).p_value for wealth in (-1.0, 0.0, 2.0)] == [1.0, 1.0, math.exp(-2.0)]
+    assert judged(*[9.0] * 50).p_value == 1.0
+
+
+@pytest.fixture
+def few_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential_module, "_GRID", np.array([0.0, 0.5, 1.0]))
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_blocks_grow_by_a_share_and_bets_are_counted_after_the_first() -> None:
+    samples = _gaussian(1.0, 120, 5)
+    begun = []
+    for n in (10, 63, 64, 73, 74, 85, 86, 99, 120):
+        state = begin().update(samples.data[:n], samples.neighbour[:n])
+        begun.append((state.begun, state.bets))
+    assert begun == [
+        *((0, 0), (0, 0), (64, 0), (64, 9), (74, 10), (74, 21), (86, 22), (99, 35), (114, 56)),
+    ]
+    apart = begin().update(samples.data[:70], samples.neighbour[:70])
+    assert apart.update(samples.data[70:90], samples.neighbour[70:90]).bets == 26
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_wealth_is_carried_to_another_score() -> None:
+    """The next bets follow from the new scores; what was won stays, and refutes what it did."""
+    samples = _laplace(3.0, 400, 6)
+    state = begin(claim=Claim(PureDP(epsilon=0.5))).update(samples.data, samples.neighbour)
+    other = state.rescored(-samples.data[200:], -samples.neighbour[200:])
+    assert (other.begun, other.bets) == (200, state.bets)
+    assert np.array_equal(other.wealth, state.held)
+    assert np.array_equal(other.settled, state.peak)
+    assert other.audit().epsilon_lower == state.audit().epsilon_lower == 1.0
+    further = other.update(-samples.data[:30], -samples.neighbour[:30])
+    assert further.bets == state.bets + 30
+    assert (further.peak >= state.peak).all()
+
+
+@pytest.mark.usefixtures("few_epsilons")
+@pytest.mark.parametrize("mu", [1.0, 4.0])
+def test_a_claimed_curve_has_a_wealth_of_its_own(mu: float) -> None:
+    claim = Claim(GDP(mu=1.0))
+    samples = _gaussian(mu, 300, 1)
+    state = begin(claim=claim, curve=lambda epsilon: gaussian_delta(epsilon, 1.0))
+    for start in range(0, 300, 100):
+        state = state.update(samples.data[start : start + 100], samples.neighbour[start : start + 100])
+    audit = state.audit()
+    assert state.separate
+    assert state.peak.shape == (len(state.bank) + 1,) == (4,)
+    assert audit.p_value == min(1.0, math.exp(-state.peak[-1]))
+    assert audit.verdict is (Experiment.REFUTED if mu > 1.0 else Experiment.NOT_REFUTED)
+    # At the claim's own delta the bank has it, at another one it has not.
+    stated = Claim(ApproxDP(epsilon=0.7, delta=0.1))
+    assert [begin(claim=stated, delta=delta).separate for delta in (None, 0.2)] == [False, True]
+    assert begin(claim=stated).bank.tolist() == [0.0, 0.5, 0.7, 1.0]
+    assert not begin(delta=0.2).separate
+
+
+def _features(n: int, seed: int) -> Samples:
+    random = np.random.default_rng(seed)
+    return Samples(random.normal([[3.0, 0.0]], 1, (n, 2)), random.normal(0, 1, (n, 2)), seed)
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_a_score_is_learned_from_runs_that_are_past() -> None:
+    """However the runs are handed in, and whatever follows them; 64 teach, as many more place first bets."""
+    runs, claim = _features(300, 3), Claim(PureDP(epsilon=0.5))
+
+    def fed(runs: Samples, *ends: int) -> list[Audit]:
+        feed = SequentialFeed(begin(claim=claim), "logistic")
+        return [feed.of_all(runs.part(0, end)) for end in ends]
+
+    *begun, last = fed(runs, 1, 40, 64, 65, 128, 129, 200, 256, 257, 300)
+    assert last == fed(runs, 300)[0] == sequential(Samples(runs.data, runs.neighbour, 0), claim=claim)
+    assert (last.pairs, last.trials, last.verdict) == (1, 300, Experiment.REFUTED)
+    assert "172 pairs" in last.event
+    assert "1 pairs" in begun[5].event
+    assert len(begun[2].inconclusive) == len(begun[4].inconclusive) == 2
+    other = _features(300, 4)
+    mixed = Samples(
+        *(
+            np.concatenate([one[:256], two[256:]])
+            for one, two in zip((runs.data, runs.neighbour), (other.data, other.neighbour), strict=True)
+        )
+    )
+    assert fed(mixed, 256) == [begun[7]]
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_the_result_is_computed_anew_with_so_many_more_runs() -> None:
+    runs = _gaussian(1.0, 300, 2)
+    feed = SequentialFeed(begin(), "logistic")
+    assert feed.so_far(runs.part(0, 1)) is None
+    first = feed.so_far(runs.part(0, 100))
+    assert first is not None
+    assert feed.so_far(runs.part(0, 139)) is first
+    assert feed.so_far(runs.part(0, 140)).trials == 140
+    # Numbers are scores as they are: bets begin after the first block.
+    assert "76 pairs" in feed.so_far(runs.part(0, 140)).event
+    assert feed.of_all(runs) == sequential(Samples(runs.data, runs.neighbour, 0))
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_scores_are_rounded_unless_the_grid_is_attacked() -> None:
+    leak = np.full(200, 1.0 + 2.0**-50), np.ones(200)
+    seen, told = (begin(attack_grid=attack).update(*leak).peak[0] for attack in (False, True))
+    assert seen == pytest.approx(0.0, abs=1e-9)
+    assert told > 10.0

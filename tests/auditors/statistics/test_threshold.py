@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
-from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
 from dpaudit.auditors.statistics.learning.classifier import Learner
 from dpaudit.auditors.statistics.samples import Rounding, Samples, rounding
 from dpaudit.auditors.statistics.sequential import sequential
-from dpaudit.auditors.statistics.threshold import ROUNDED, threshold
+from dpaudit.auditors.statistics.threshold import ROUNDED, ThresholdEvent, out_of_reach, threshold
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -83,9 +83,34 @@ def test_too_few_runs_say_how_many_it_takes() -> None:
     audit = threshold(laplace(2.0, 100, 1), claim=Claim(PureDP(epsilon=4.0)))
     assert audit.verdict is Experiment.INCONCLUSIVE
     assert audit.largest_refutable_epsilon == largest_refutable_epsilon(85, 0.0, 0.95)
-    assert "at least 204" in audit.inconclusive[0]
+    assert "at least 204, that is 240 runs" in audit.inconclusive[0]
+    assert audit.p_value is None
     enough = threshold(laplace(2.0, 255, 1), claim=Claim(PureDP(epsilon=4.0)))
     assert enough.verdict is Experiment.NOT_REFUTED
+    assert (enough.pairs, enough.trials) == (1, 255)
+
+
+def test_one_point_within_reach_suffices_and_the_nearest_says_how_many_runs_it_takes() -> None:
+    reach = largest_refutable_epsilon(85, 0.0, 0.95)
+
+    def told(*epsilons: float) -> tuple[str, ...]:
+        points = ClaimedPoints(np.array(epsilons), np.zeros(len(epsilons)), 0.0, None)
+        return out_of_reach(points, 85, 100, 0.95)
+
+    assert told(9.0, reach - 1e-9) == ()
+    assert "at least 204," in told(9.0, 4.0)[0]
+    assert len(told(reach)) == 1
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_threshold_belongs_to_its_event(swapped: bool) -> None:
+    samples = Samples(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0, 0.0]))
+    order = -1 if swapped else 1
+    assert ThresholdEvent(1.0, True, swapped).counts(samples) == (3, 2)[::order]
+    assert ThresholdEvent(1.0, False, swapped).counts(samples) == (2, 4)[::order]
+    likelier = "the neighbour" if swapped else "the data"
+    assert str(ThresholdEvent(1.0, True, swapped)) == f"score >= 1, likelier on {likelier}"
+    assert str(ThresholdEvent(1.0, False, swapped)) == f"score <= 1, likelier on {likelier}"
 
 
 def test_distributions_that_do_not_overlap_reach_the_limit_and_no_further() -> None:
