@@ -165,7 +165,7 @@ class PublicDraws:
         self.begin()
 
     def begin(self) -> None:
-        """A batch begins here."""
+        """Note the states in which a batch begins."""
         self._before = self._states()
 
     def require_none(self) -> None:

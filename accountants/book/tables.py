@@ -57,7 +57,7 @@ class Tables:
             raise
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections to the database."""
         self._engine.dispose()
 
     @contextmanager
@@ -96,7 +96,7 @@ class Tables:
         return None if row is None else dict(row)
 
     def dataset_of(self, connection: Connection, reservation: str) -> str | None:
-        """Whose reservation it is."""
+        """The data set that a reservation is for."""
         table = self._table("events")
         query = self._sql.select(table.c.dataset).where(table.c.reservation == reservation).limit(1)
         found: str | None = connection.execute(query).scalar_one_or_none()
@@ -109,7 +109,7 @@ class Tables:
         return [dict(row) for row in connection.execute(query).mappings()]
 
     def add(self, connection: Connection, table: str, row: dict[str, Any]) -> None:
-        """Add one row."""
+        """Add one row to a table."""
         connection.execute(self._table(table).insert().values(**row))
 
     def _require_tables(self, *, make: bool) -> None:

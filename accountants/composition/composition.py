@@ -76,7 +76,7 @@ class Exposure(Mapping[AnyMechanism, int]):
 
 
 def _with(counts: Counter[Key], plain: PlainCounts) -> Counter[Key]:
-    """All of both."""
+    """The counts of both added up."""
     together = counts.copy()
     for key, count in plain.items():
         together[key] += count

@@ -41,7 +41,7 @@ class PrivacyProfile(Protocol):
 
     @property
     def method(self) -> str:
-        """The accountant's name."""
+        """The name of the accountant."""
 
     @property
     def rigour(self) -> Rigour:
@@ -68,7 +68,7 @@ class ImpliedProfile:
 
     @property
     def method(self) -> str:
-        """The accountant's name."""
+        """The name of the accountant."""
         return "pure" if isinstance(self.guarantee, PureDP) else self.guarantee.kind
 
     def epsilon(self, delta: float) -> float:

@@ -37,7 +37,7 @@ class SampledGaussianBalls(SampledBalls):
         return (high - low) / step / 32.0 + 1.0
 
     def rule(self, c: Any, end: float) -> Rule:
-        """The trapezoid rule."""
+        """The nodes and weights of the trapezoid rule."""
         arb, a, mu = flint().arb, self.exponent(c), ball(self.parameter)
         low, high, width, half = self._layout(float(c), end)
         first, last = math.floor(low / width), math.ceil(high / width)

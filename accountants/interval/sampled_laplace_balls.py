@@ -20,7 +20,7 @@ class SampledLaplaceBalls(SampledBalls):
     unsampled = staticmethod(laplace_delta)
 
     def ceiling(self) -> Fraction | None:
-        """The upper atom's loss."""
+        """The loss at the upper atom."""
         low, high = self._atoms()
         return self.count * upper_fraction(high if self.mixture_first else -low)
 

@@ -229,7 +229,7 @@ def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
 
 
 def _part(pair: dominating.Batch) -> float | None:
-    """See `replaced_part`."""
+    """As `replaced_part` for Gaussian pairs, None for others."""
     if not isinstance(pair.own, dominating.Gaussian) or not isinstance(pair.change, dominating.Gaussian):
         return None
     return replaced_part(dominating.Sampled(pair.change, pair.rate, pair.own.mu))

@@ -145,7 +145,7 @@ def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
 
 
 def _log_ratio(z: Vector, shifts: Vector, weights: Vector) -> Vector:
-    """log R(z)."""
+    """The logarithm of the likelihood ratio R(z)."""
     exponents = np.log(weights) + np.outer(z, shifts) - 0.5 * shifts**2
     return np.asarray(np.logaddexp.reduce(exponents, axis=1))
 

@@ -220,7 +220,7 @@ def _of_term(term: DiscreteTerm | ApproxTerm | PureTerm | RandomizedResponseTerm
 
 
 def _bounded_range(range_: float, x: float) -> float:
-    """See `BoundedRangeTerm`."""
+    """The delta at epsilon x of a `BoundedRangeTerm`."""
     return math.expm1(0.5 * (range_ - x)) ** 2 * math.exp(x) / math.expm1(range_)
 
 

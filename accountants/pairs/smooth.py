@@ -175,7 +175,7 @@ class _Pair:
     dimension: int
 
     def cost(self, c: float, end: float) -> float:
-        """A few formulas a node."""
+        """The cost of a node: a few formulas."""
         del c, end
         return 4.0
 

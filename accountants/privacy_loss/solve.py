@@ -18,7 +18,7 @@ NEAR = 1e-10  # so near the ceiling, relative to it, the loss is not resolved: t
 
 
 class Bracket(NamedTuple):
-    """Lower and upper bound."""
+    """A lower and an upper bound on a number."""
 
     lower: float
     upper: float

@@ -21,7 +21,7 @@ from dpaudit.errors import DataError, InvalidParameter
 
 
 class Episode(NamedTuple):
-    """One person's record."""
+    """The record of one person."""
 
     states: NDArray[np.int64]  # [T] int, T >= 1
     rewards: Array  # [T] float; rewards[t] is what followed states[t]

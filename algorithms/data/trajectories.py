@@ -26,7 +26,7 @@ TERMS = {"unit": "trajectory", "neighbouring": "replace-one", "trust_model": "ce
 
 
 class Trajectory(NamedTuple):
-    """One person's record."""
+    """The record of one person."""
 
     states: NDArray[np.int64]  # [H+1] int, the last one being the state after the last action
     actions: NDArray[np.int64]  # [H] int

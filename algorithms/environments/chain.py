@@ -28,7 +28,7 @@ class Stays(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain."""
+    """A chain of states that is walked from left to right."""
 
     n_states: int = 40  # N
     stay: float = 0.5  # p, in [0, 1)
@@ -59,12 +59,12 @@ class Chain:
         return np.asarray(table / np.sqrt(table.sum(axis=0)))
 
     def stays(self, episodes: int, rng: np.random.Generator) -> Stays:
-        """Draw m episodes."""
+        """Draw m episodes as starts and lengths of stay."""
         starts = rng.integers(0, self.n_states, episodes)
         return Stays(starts, rng.geometric(1.0 - self.stay, (episodes, self.n_states)))
 
     def episodes(self, stays: Stays) -> Episodes:
-        """The same, step by step."""
+        """The same episodes, listed step by step."""
         visited = np.arange(self.n_states) >= stays.starts[:, None]  # [m, N]
         times = np.where(visited, stays.times, 0)
         states = np.tile(np.arange(self.n_states), len(times)).repeat(times.ravel())

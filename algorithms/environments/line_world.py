@@ -61,7 +61,7 @@ class RewardFunction:
 
 
 def middle_rewards() -> RewardFunction:
-    """0.5 - |s - 0.5|."""
+    """The reward function 0.5 - |s - 0.5|."""
     return RewardFunction(np.array([0.0, 0.5, 0.0]))
 
 

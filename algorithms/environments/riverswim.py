@@ -66,7 +66,7 @@ def _chances(success: ArrayLike | None, horizon: int) -> list[float | None]:
 
 
 def _kernel(n_states: int, success: float | None) -> Array:
-    """One step, [S, A, S]."""
+    """The transition probabilities of one step, [S, A, S]."""
     ends, between = (0.6, 0.35) if success is None else (success, success)
     kernel = np.zeros((n_states, 2, n_states))
     for state in range(n_states):

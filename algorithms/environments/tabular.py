@@ -44,17 +44,17 @@ class TabularMDP:
 
     @property
     def horizon(self) -> int:
-        """H."""
+        """The number of steps H."""
         return int(self.rewards.shape[0])
 
     @property
     def n_states(self) -> int:
-        """S."""
+        """The number of states S."""
         return int(self.rewards.shape[1])
 
     @property
     def n_actions(self) -> int:
-        """A."""
+        """The number of actions A."""
         return int(self.rewards.shape[2])
 
     def optimal_values(self) -> Array:
@@ -117,7 +117,7 @@ class TabularMDP:
         return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
 
     def _action_values(self, h: int, next_values: Array) -> Array:
-        """r_h + P_h V, [S, A]."""
+        """The action values r_h + P_h V, [S, A]."""
         return np.asarray(self.rewards[h] + self.transitions[h] @ next_values)
 
 

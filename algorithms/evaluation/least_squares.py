@@ -151,7 +151,7 @@ class DPLSL(PolicyEvaluation):
 
     @property
     def ridge_used(self) -> float:
-        """Lambda."""
+        """The ridge parameter lambda that is used."""
         return 2.0 * self.least_ridge if self.ridge is None else self.ridge
 
     @cached_property

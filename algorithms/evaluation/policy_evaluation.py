@@ -121,7 +121,7 @@ class PolicyEvaluation(ABC):
     @property
     @abstractmethod
     def claim(self) -> Claim:
-        """The paper's claim."""
+        """The claim that the paper makes."""
 
     @abstractmethod
     def estimate(self, visits: FirstVisits) -> Array:

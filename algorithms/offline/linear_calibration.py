@@ -175,7 +175,7 @@ class StepNoise:
 
 @dataclass(frozen=True, eq=False)
 class LinearCalibration:
-    """The noise of all steps."""
+    """The noise of all steps together."""
 
     name: CalibrationName  # which calibration
     rho: float  # the whole budget

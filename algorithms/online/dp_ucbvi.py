@@ -66,7 +66,7 @@ class UCBVIConstants:
         public.require_failure_probability(self.failure_probability)
 
 
-class Plan(NamedTuple):
+class OptimisticPlan(NamedTuple):
     """What lines 4 to 17 make of the counts."""
 
     actions: NDArray[np.int64]  # [H, S] int, the action of each state
@@ -98,7 +98,7 @@ class Optimism:
     constants: UCBVIConstants
     users: int  # K
 
-    def plan(self, counts: Array, error_bound: float) -> Plan:
+    def plan(self, counts: Array, error_bound: float) -> OptimisticPlan:
         """The greedy policy of upper bounds; where there are no counts nothing is known."""
         horizon, n_states, n_actions = self.rewards.shape
         constants = self.constants
@@ -122,7 +122,7 @@ class Optimism:
             actions[h] = above.argmax(axis=1)  # line 14
             upper, lower = above[rows, actions[h]], below[rows, actions[h]]  # line 15
         actions.setflags(write=False)
-        return Plan(actions, float((upper - lower).max()))
+        return OptimisticPlan(actions, float((upper - lower).max()))
 
     def serve(
         self, data: OnlineUsers, error_bound: float, privatize: Callable[[int, Tables], Tables]

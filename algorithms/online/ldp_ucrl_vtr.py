@@ -274,7 +274,7 @@ class LDPUCRLVTR:
         return {} if self.mdp is None else regret_utility(self.mdp, output.policies)
 
     def _shift(self, users: int) -> float:
-        """r after that many users."""
+        """The shift r after so many users."""
         union = 2.0 * self.model.horizon * users**2 / self.constants.failure_probability
         size = 2.0 * math.sqrt(self.model.dimension) + 2.0 * math.sqrt(math.log(union))
         return self.constants.shift * self.noise.sigma * math.sqrt(users) * size

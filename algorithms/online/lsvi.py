@@ -54,7 +54,7 @@ class LinearModel:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """The number of features d."""
         return int(self.features.shape[2])
 
     @property

@@ -134,7 +134,7 @@ class LSVICalibration:
 
     @cached_property
     def target_variance(self) -> float:
-        """sigma_y^2."""
+        """The variance sigma_y^2 of the targets' noise."""
         if self.name == "as-published":
             return 6.0 * self.horizon**2 * self.most_counted / self.rho
         squares = math.fsum(self.target_sensitivity(step) ** 2 for step in range(self.horizon))
@@ -207,12 +207,12 @@ class PrivateLSVIUCB:
 
     @cached_property
     def ridge(self) -> float:
-        """lambda."""
+        """The ridge parameter lambda."""
         return self.constants.ridge * published_ridge(*self._sizes, self.constants.failure_probability)
 
     @cached_property
     def bonus(self) -> float:
-        """beta."""
+        """The factor beta of the bonus."""
         factor = self.constants.bonus
         return factor * published_bonus(*self._sizes, self.constants.failure_probability) if factor else 0.0
 

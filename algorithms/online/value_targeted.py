@@ -19,8 +19,8 @@ from dpaudit.algorithms.public_parameters import Array, require_positive, set_re
 from dpaudit.errors import InvalidParameter
 
 
-class Plan(NamedTuple):
-    """The policy for one user."""
+class UserPlan(NamedTuple):
+    """The policy for one user, and its values."""
 
     actions: NDArray[np.int64]  # [H, S] int, the action of each state
     values: Array  # V_{k,h}, [H+1, S]; the last row is zero
@@ -57,20 +57,20 @@ class MixtureModel:
 
     @property
     def horizon(self) -> int:
-        """H."""
+        """The number of steps H."""
         return int(self.rewards.shape[0])
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """The number of features d."""
         return int(self.features.shape[3])
 
     @property
     def reward_bound(self) -> float:
-        """R, the largest reward."""
+        """The largest reward R."""
         return float(self.rewards.max())
 
-    def plan(self, regress: Regress, widths: Array) -> Plan:
+    def plan(self, regress: Regress, widths: Array) -> UserPlan:
         """Lines 5 to 8: optimistic values from the last step to the first, with widths beta_h, [H]."""
         horizon, n_states, n_actions = self.rewards.shape
         by_pair = self.features.reshape(n_states * n_actions, n_states, self.dimension)  # [S A, S, d]
@@ -84,9 +84,9 @@ class MixtureModel:
             most = (horizon - h) * self.reward_bound
             actions[h], values[h] = best_actions(optimistic, most, clip_below=self.clip_below)
             contexts[h] = context.reshape(n_states, n_actions, -1)
-        return Plan(actions, values, contexts)
+        return UserPlan(actions, values, contexts)
 
-    def walk(self, user: User, plan: Plan) -> tuple[Array, Array]:
+    def walk(self, user: User, plan: UserPlan) -> tuple[Array, Array]:
         """Lines 9 to 13, on the user's side and before any noise: contexts x [H, d] and targets y [H]."""
         advice = plan.actions.tolist()
         states, actions, _ = user.episode(lambda step, state: advice[step][state])

@@ -81,7 +81,7 @@ class DPQLearning(QLearning):
         return {name: getattr(self, name) for name in names}
 
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
-        """Update by update."""
+        """Learn, and yield after every update."""
         nodes = np.linspace(0.0, 1.0, self.nodes)
         z = NodeValues(np.zeros((self.nodes, N_ACTIONS)))
         walk = Walk(curator.public("walk"))

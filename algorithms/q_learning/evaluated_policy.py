@@ -51,7 +51,7 @@ class EvaluatedPolicy:
 
     @property
     def claim(self) -> Claim:
-        """Per trajectory."""
+        """The claim of the evaluation, per trajectory."""
         return self.evaluation.claim
 
     @property

@@ -154,12 +154,12 @@ class CodedCalibration(FunctionalCalibration):
 
     @property
     def composed(self) -> float:
-        """As many as there are."""
+        """The number of updates that are made."""
         return self.updates
 
     @property
     def beta(self) -> float:
-        """exp(-|x - y|)."""
+        """The parameter of the kernel exp(-|x - y|)."""
         return 1.0
 
 
@@ -202,12 +202,12 @@ class FunctionalQLearning(q_learning.QLearning):
 
     @property
     def path_count(self) -> int:
-        """J."""
+        """The number J of noise paths."""
         return self.rounds if self.resets is None else self.resets
 
     @property
     def claim(self) -> Claim:
-        """Theorem 5."""
+        """The claim of the paper's Theorem 5."""
         view = View.ALL_RELEASES if self.view == "iterates" else View.FINAL_OUTPUT
         guarantee, tail = self.calibration.guarantee, self.path_count * self.calibration.stated_tail
         words = "J exp(-(2k - 8.68 sqrt(beta) sigma)^2 / 2), at most half of the delta"

@@ -54,12 +54,12 @@ class PerturbedQLearning(DeepQLearning):
 
     @property
     def name(self) -> str:
-        """In ledgers."""
+        """The name of the algorithm in ledgers."""
         return f"q-learning-with-noisy-{self.perturbed}"
 
     @property
     def settings(self) -> tuple[int, int, float]:
-        """T, B and the step size."""
+        """The samples T, the batch size B and the step size."""
         return self.samples, self.batch, self.step_size
 
     @cached_property
@@ -75,7 +75,7 @@ class PerturbedQLearning(DeepQLearning):
 
     @property
     def claim(self) -> Claim:
-        """The whole transcript."""
+        """The claim about the whole transcript."""
         return self._claim(self.guarantee)
 
     @property

@@ -45,7 +45,7 @@ class NodeValues:
 
 @dataclass(frozen=True, eq=False)
 class LearnedQ:
-    """What a run shows."""
+    """The output of a run."""
 
     reached: Array  # [T], the states that the agent's steps reached
     # parameters of the last network, [p]; or values at nodes, [nodes, actions]; or those after each update,
@@ -79,7 +79,7 @@ class QLearning(ABC):
 
     @abstractmethod
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
-        """Update by update."""
+        """Learn, and yield after every update."""
 
     def worst_pairs(self) -> Sequence[Pair]:
         """The rewards of the built-in walk 1/2 lower and 1/2 higher."""

@@ -18,16 +18,16 @@ ABSENT = -1
 
 
 class Model(Protocol):
-    """What a trainer needs."""
+    """The interface of a model that a trainer uses."""
 
     @property
     def features(self) -> int:
-        """d."""
+        """The number of features d."""
         ...
 
     @property
     def classes(self) -> int:
-        """k, of labels 0 to k - 1."""
+        """The number k of classes, labelled 0 to k - 1."""
         ...
 
     @property
@@ -115,11 +115,11 @@ class Softmax:
 
     @property
     def size(self) -> int:
-        """(d + 1) k."""
+        """The number of parameters, (d + 1) k."""
         return (self.features + 1) * self.classes
 
     def initial(self) -> Array:
-        """Zeros."""
+        """The initial parameters, all 0."""
         return np.zeros(self.size)
 
     def gradients(self, theta: Array, records: Array) -> Array:
@@ -155,7 +155,7 @@ class Network:
 
     @property
     def size(self) -> int:
-        """(d + 1) m + (m + 1) k."""
+        """The number of parameters, (d + 1) m + (m + 1) k."""
         return self._first + (self.hidden + 1) * self.classes
 
     @property

@@ -96,7 +96,7 @@ def members(values: AbstractSet[Any], place: str) -> set[tuple[str, Any]]:
 
 
 def full_name(kind: type) -> str:
-    """Module and name."""
+    """The name of a type, with its module."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 

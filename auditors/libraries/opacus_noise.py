@@ -125,7 +125,7 @@ class _Routing:
             _mark_as_processed(sample)
 
     def answer(self, std: float, query: Array, sensitivity: float, label: str) -> Array:
-        """The noisy query."""
+        """The noisy answer to a query."""
         sigma, moves = std or NO_NOISE, L2(sensitivity)
         if self.whole:
             return self.curator.release(query, Gaussian(sigma=sigma, sensitivity=moves), label=label)

@@ -91,7 +91,7 @@ class Routed:
 
     @property
     def name(self) -> str:
-        """The function's own name."""
+        """The name of the function."""
         return name_of(self.function)
 
     @property
@@ -101,6 +101,6 @@ class Routed:
         return (Condition(code=Code.ROUTED_NOISE, text=source),)
 
     def __call__(self, data: Any, curator: Curator) -> Any:
-        """The function's output."""
+        """Call the function, its noise routed through the curator."""
         with adapter_of(self.library).routing(curator):
             return self.function(data)

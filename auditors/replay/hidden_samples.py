@@ -89,7 +89,7 @@ class Steps:
         return cls(steps.reshape(-1, *[1] * line[1].ndim) * line[1], probabilities)
 
     def draw(self, generator: np.random.Generator) -> Array:
-        """One of the steps."""
+        """Draw one of the steps."""
         return np.asarray(self.moves[generator.choice(len(self.moves), p=self.probabilities)])
 
     def log_ratio(self, entry: Entry) -> float:

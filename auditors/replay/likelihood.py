@@ -26,7 +26,7 @@ class NoDensity(ValueError):
 
 
 def queries_of(entries: Sequence[Entry]) -> Queries:
-    """The queries of a run."""
+    """The queries that a run asked."""
     return [Asked(entry.query, entry.scale, entry.rows) for entry in entries]
 
 

@@ -122,7 +122,7 @@ def _pair(base: Pair, sides: _Sides) -> Pair:
 
 
 def _row(sides: _Sides) -> int:
-    """The record that differs."""
+    """The index of the record that differs."""
     return int((sides[0] or sides[1])[-1].split()[1].split(".")[0])
 
 

@@ -151,7 +151,7 @@ def replay(
         tests = exact_loss.tests_of(max(1, 2 * len(audited_pairs)), guarantee, delta)
         needed = math.log(tests / (1.0 - confidence))
         wanted = guarantee if claim is not None and claim.view is View.ALL_RELEASES else None
-        plan = Plan(replays, extreme_outputs, wanted, needed, len(audited_pairs), work)
+        plan = ReplayPlan(replays, extreme_outputs, wanted, needed, len(audited_pairs), work)
         audited = _Audited(replace(runs, ran=plan.ran), plan, delta or own, fixed_queries)
         audited.reasons += [f"both data sets of the pair {name!r} are the same: {ONE_UNIT}" for name in same]
         if audited_pairs:
@@ -198,7 +198,7 @@ def _watch(algorithm: Any, *, by_line: bool = False) -> Any:
 
 
 @dataclass
-class Plan:
+class ReplayPlan:
     """How many recordings are made in each direction, and how far their runs have come.
 
     With `replays` so many; left out, as many as the evidence so far suggests, against a `guarantee` if there
@@ -227,7 +227,7 @@ class Plan:
         self._until += runs
 
     def ran(self) -> None:
-        """One more run was made."""
+        """Note that one more run was made."""
         self.done += 1
         expected = self._until + self._left * (self._until - self._begun)
         self.work(self.done, total=max(self.done, expected))
@@ -257,7 +257,7 @@ class _Audited:
     """The results so far; `target_delta` is the delta at which recordings should be most informative."""
 
     runs: Runs
-    plan: Plan
+    plan: ReplayPlan
     target_delta: float
     fixed_queries: bool
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)

@@ -59,7 +59,7 @@ class Watch:
         return getattr(self._algorithm, name)
 
     def __call__(self, data: Any, curator: Curator) -> Any:
-        """The algorithm's output."""
+        """Run the algorithm under watch."""
         with _unused_states() as self._before, _calls_noted(self._note):
             earlier = sys.gettrace()
             try:

@@ -47,7 +47,7 @@ class SamplerProbe(LiveNoise):
         self._asked: dict[AnyMechanism, Question] = {}
 
     def answer(self, question: Question) -> Array:
-        """The live answer."""
+        """The answer of a live run."""
         if len(self._asked) < _MECHANISMS:
             self._asked.setdefault(question.release.mechanism, question)
         return super().answer(question)

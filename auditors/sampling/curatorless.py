@@ -33,7 +33,7 @@ class Plain:
 
     @property
     def name(self) -> str:
-        """The function's own name."""
+        """The name of the function."""
         return name_of(self.function)
 
     def __call__(self, data: Any, curator: Curator) -> NoReturn:

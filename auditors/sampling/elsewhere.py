@@ -27,7 +27,7 @@ class HostedSide(Side):
         return Side(**{each.name: getattr(self, each.name) for each in fields(Side)})
 
     def begun(self, first: int, trials: int) -> Started:
-        """A chunk that has begun."""
+        """Begin a chunk of trials."""
         return self.host.call(unnamed, _chunk, self.bare(), first, trials, NOTE)
 
     def ended(self, run: Started, first: int, trials: int) -> Scored:

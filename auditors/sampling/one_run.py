@@ -22,8 +22,8 @@ from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fr
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.auditors.statistics.right_guesses import (
     Family,
+    GuessPlan,
     Hypothesis,
-    Plan,
     best_count,
     curve_floor,
     largest_parameter,
@@ -131,7 +131,7 @@ class _Tested:
 
     points: ClaimedPoints
     family: Family
-    plan: Plan
+    plan: GuessPlan
     hypothesis: Hypothesis | None
     count: int
 
@@ -176,7 +176,7 @@ class _Tested:
         return {**figures, "not_checked": (*LIMITS, *falls)}
 
 
-def _always(count: int) -> Plan:
+def _always(count: int) -> GuessPlan:
     return lambda _: count
 
 

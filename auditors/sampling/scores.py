@@ -226,7 +226,7 @@ def _numbers(array: NDArray[Any], shape: str) -> Iterator[_Part]:
 
 
 def _each(array: NDArray[Any]) -> Array:
-    """Every entry by a hash."""
+    """Every entry as a number, by its hash."""
     known = {value: _hashed(value) for value in set(array.ravel().tolist())}
     hashes = [known[value] for value in array.ravel().tolist()]
     return np.array(hashes, dtype=np.float64).reshape(array.shape)

@@ -57,7 +57,7 @@ class Store:
         self._connection.close()
 
     def chunks(self) -> frozenset[Chunk]:
-        """Which chunks are there."""
+        """The chunks that the file holds."""
         return frozenset(Chunk(*row) for row in self._rows("SELECT first, side, trials FROM chunks"))
 
     def read(self, chunk: Chunk) -> Scored:

@@ -85,11 +85,11 @@ class Crafted:
 
     @property
     def classes(self) -> int:
-        """The model's own labels."""
+        """The number of the model's labels."""
         return self.model.classes
 
     def initial(self) -> Array:
-        """The model's own."""
+        """The initial parameters of the model."""
         return self.model.initial()
 
     def gradients(self, theta: Array, records: Array) -> Array:

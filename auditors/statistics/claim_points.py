@@ -35,7 +35,7 @@ class ClaimedPoints:
 
     @property
     def pairs(self) -> list[tuple[float, float]]:
-        """Each (epsilon, delta)."""
+        """The claimed pairs (epsilon, delta)."""
         return list(zip(self.epsilons.tolist(), self.deltas.tolist(), strict=True))
 
     def ceiling(self, q: Array) -> Array:

@@ -209,10 +209,10 @@ class Family:
 #: Between two of these one number of guesses is planned; no larger parameter is refuted.
 EDGES = (0.0, *(0.05 * 1.2**k for k in range(38)), 50.0)
 #: How many guesses test a parameter: a number that is fixed before the scores are looked at.
-Plan: TypeAlias = Callable[[float], int]
+GuessPlan: TypeAlias = Callable[[float], int]
 
 
-def planned(family: Family, canaries: int, error: float) -> Plan:
+def planned(family: Family, canaries: int, error: float) -> GuessPlan:
     """A plan for each member of a family: one number of guesses between two of `EDGES`, by `best_count`."""
     return lambda parameter: _planned(family, bisect_right(EDGES[:-1], parameter), canaries, error)
 
@@ -251,7 +251,7 @@ def _refuted_by(hypothesis: Hypothesis, canaries: int, guesses: int, error: floa
 
 
 def largest_parameter(
-    family: Family, plan: Plan, canaries: int, correct: Callable[[int], int], error: float
+    family: Family, plan: GuessPlan, canaries: int, correct: Callable[[int], int], error: float
 ) -> tuple[float, int]:
     """The parameter below which all members are refuted, each by its own count, and the count of the last.
 

@@ -73,7 +73,7 @@ class Samples:
         return runs[:, None] if runs.ndim == 1 else runs
 
     def kinds_of(self, side: int) -> Array:
-        """One side's kinds [n]."""
+        """The kinds of one side's outcomes, [n]."""
         return np.zeros(len(self)) if self.kinds is None else self.kinds[side]
 
     @property

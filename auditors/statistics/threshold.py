@@ -133,7 +133,7 @@ class ThresholdEvent:
 
     @classmethod
     def of(cls, found: Candidates, index: int) -> ThresholdEvent:
-        """One of the candidates."""
+        """The event at an index of the candidates."""
         upper, swapped = bool(found.upper[index]), bool(found.swapped[index])
         return cls(float(found.thresholds[index]), upper, swapped)
 

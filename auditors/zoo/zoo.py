@@ -63,7 +63,7 @@ class Specimen:
 
     @property
     def claim(self) -> Claim:
-        """The mechanism's claim."""
+        """The claim that the mechanism makes."""
         claim: Claim = self.algorithm.claim  # type: ignore[attr-defined]  # every specimen's has one
         return claim
 
@@ -76,7 +76,7 @@ class Specimen:
 
     @property
     def delta(self) -> float:
-        """The claim's delta."""
+        """The delta of the claim; 0 where it has none."""
         return self.guarantee.delta if isinstance(self.guarantee, ApproxDP) else 0.0
 
     @property
@@ -93,7 +93,7 @@ class Released:
     claim: Claim
 
     def __call__(self, data: Array, curator: Curator) -> Any:
-        """One noisy answer, []."""
+        """Release one noisy answer, []."""
         return curator.release(data[0], self.mechanism, label="answer")
 
     def batch(self, data: Array, curator: Curator, trials: int) -> Any:

@@ -91,12 +91,12 @@ class LazyGroup(click.Group):
 
 
 class Verbs(LazyGroup):
-    """The verbs."""
+    """The group of dpaudit's verbs."""
 
     listed = "Verbs", {verb: line for verb, (_, _, line) in VERBS.items()}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one verb."""
+        """Import the command of one verb."""
         del ctx
         if cmd_name not in VERBS:
             return None

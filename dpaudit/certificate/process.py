@@ -27,7 +27,7 @@ class Process(Model):
         return self.kind == "twin" and condition.code in by_twin
 
     def not_checked(self, releases: Iterable[Release]) -> Iterable[Condition]:
-        """What is left on trust."""
+        """The conditions that are left on trust."""
         match self.kind:
             case "in-process":
                 return [Condition(code=Code.IN_PROCESS)]

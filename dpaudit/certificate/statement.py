@@ -58,7 +58,7 @@ class Statement(Model):
     waivers: Listed = Field(default=NOT_STATED)
 
     def not_checked(self) -> list[Condition]:
-        """The stated assumptions."""
+        """The stated assumptions, as conditions."""
         stated = () if self.assumptions == NOT_STATED else self.assumptions
         return [Condition(code=Code.ASSUMED, text=text) for text in stated]
 

@@ -57,7 +57,7 @@ class Question:
         return rows.to_doubles() if isinstance(rows, OnGrid) else None
 
     def draw(self, randomness: Randomness) -> Array:
-        """The answer with noise."""
+        """Draw the noisy answer."""
         return self.answering(*self.given, randomness) if self.given else self.query.copy()
 
 

@@ -74,7 +74,7 @@ class PlainReleases(Sequence[PlainRelease]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[PlainRelease]: ...
     def __getitem__(self, index: int | slice) -> PlainRelease | Sequence[PlainRelease]:
-        """One release, or several."""
+        """The release at an index, or a list of those in a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         own = self.columns

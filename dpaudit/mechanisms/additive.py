@@ -68,7 +68,7 @@ class Laplace(LaplaceNoise):
 
     @property
     def grid(self) -> int:
-        """That of the scale."""
+        """The grid's exponent, which follows from the scale."""
         return grid(self.scale)
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:

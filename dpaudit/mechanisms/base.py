@@ -220,7 +220,7 @@ class Calibrated(BaseMechanism):
         return [Move(measured, self.sensitivity.value, f"in {self.norm}")]
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """By the spread."""
+        """The sum of the squares of the differences over the spread."""
         del answers
         return sum_of_squares(differences[0] / self.spread)
 
@@ -265,7 +265,7 @@ class GaussianNoise(FixedNoise):
 
     @property
     def grid(self) -> int:
-        """That of sigma."""
+        """The grid's exponent, which follows from sigma."""
         return grid(self.sigma)
 
     def dominating_pair(self) -> dominating.Gaussian:

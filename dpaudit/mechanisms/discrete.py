@@ -28,7 +28,7 @@ class IntegerNoise(ValueMechanism):
 
     @property
     def grid(self) -> int:
-        """The integers."""
+        """Exponent 0: the grid of the integers."""
         return 0
 
     def require_fits(self, query: Array, where: str) -> None:

@@ -41,7 +41,7 @@ class DiscreteLaplace:
 
     @property
     def epsilon(self) -> Fraction:
-        """The pure epsilon."""
+        """The epsilon of pure differential privacy."""
         return self.sensitivity / self.scale
 
     @property
@@ -76,7 +76,7 @@ class BoundedRange:
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """Every epsilon-DP pair."""
+    """A pair that dominates every epsilon-DP pair."""
 
     epsilon: float
 

@@ -115,7 +115,7 @@ class GaussianProcess(GaussianNoise):
         return self.log_density(outputs, np.concatenate([asked.query for asked in queries[1:]]), points)
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """By the kernel's norm."""
+        """The squared norm of the differences, over sigma squared."""
         return self._squared_norm(answers, differences) / self.sigma**2
 
     def _squared_norm(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:

@@ -50,7 +50,7 @@ class Opaque(BaseMechanism):
         return {"sensitivity": grown}
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """Not known."""
+        """None: the possible outputs are not known."""
 
     @model_validator(mode="after")
     def _norm_is_measured(self) -> Self:
@@ -74,7 +74,7 @@ class OpaquePureDP(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Pure:
-        """The guarantee."""
+        """The pair of the declared pure guarantee."""
         return dominating.Pure(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
@@ -97,7 +97,7 @@ class OpaqueApproxDP(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Approx:
-        """The guarantee."""
+        """The pair of the declared (epsilon, delta) guarantee."""
         return dominating.Approx(self.epsilon, self.delta)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
@@ -124,7 +124,7 @@ class OpaqueZCDP(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.ZCDP:
-        """The guarantee."""
+        """The pair of the declared zCDP guarantee."""
         return dominating.ZCDP(Exact(self.rho))
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
@@ -156,7 +156,7 @@ class Tabulated(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Table:
-        """The table."""
+        """The pair that the table lists."""
         return dominating.Table(self.losses, self.probabilities, self.infinity)
 
     @model_validator(mode="after")

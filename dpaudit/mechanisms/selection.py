@@ -53,12 +53,12 @@ class RandomizedResponse(ValueMechanism):
         return self, size
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """How many entries differ."""
+        """The number of answers that differ."""
         changed = float(np.count_nonzero(one[0].query - other[0].query))
         return [Move(changed, 1.0, "in changed answers")]
 
     def nearest_output(self, value: Array, query: Array) -> Array:
-        """A category."""
+        """The nearest category to a value."""
         del query
         return np.clip(value, 0, self.categories - 1)
 
@@ -164,7 +164,7 @@ class Choice(BaseMechanism):
         return self.log_density(answers[0].output, queries[0].query)
 
     def nearest_output(self, value: Array, query: Array) -> Array:
-        """An index."""
+        """The nearest index to a value."""
         return np.clip(value, 0, query.size - 1)
 
 
@@ -183,7 +183,7 @@ class Exponential(Choice):
     kind: Literal["exponential"] = "exponential"
 
     def dominating_pair(self) -> dominating.BoundedRange:
-        """The bounded range."""
+        """The worst pair of a loss in a range of length epsilon."""
         return dominating.BoundedRange(self.epsilon)
 
     def sample(

@@ -51,7 +51,7 @@ class SmoothGaussian(BaseMechanism):
     delta: Fraction
 
     def dominating_pair(self) -> dominating.Smooth:
-        """The bounds on the scale."""
+        """The pair of Gaussian noise whose scale the data change by bounded factors."""
         return dominating.Smooth(self.alpha, self.beta, self.dimension, self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
@@ -82,7 +82,7 @@ class SmoothGaussian(BaseMechanism):
         return None if scale is None else self.log_density(answers[0].output, query, scale)
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """By the recorded scale."""
+        """The sum of the squares of the differences over the recorded scale."""
         return sum_of_squares(differences[0] / (answers[0].scale or math.inf))
 
     def sample(self, value: Array, scale: float, randomness: Randomness) -> Array:

@@ -135,7 +135,7 @@ class TreeAggregation(StreamMechanism):
         return [Move(moved, self.sensitivity.value, f"in {self.norm}, over its items")]
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """The sum over all nodes."""
+        """The sum of the shares of all nodes."""
         if len(answers) == 1:
             return 0.0
         return sum_of_squares(_new_nodes(np.cumsum(np.stack(differences[1:]), axis=0)) / self.sigma)

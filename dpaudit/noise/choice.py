@@ -172,7 +172,7 @@ def negative_binomial(bits: Bits, eta: float, gamma: float) -> int:
 
 
 def poisson(bits: Bits, mean: float) -> int:
-    """A Poisson number."""
+    """Draw from the Poisson distribution."""
     none = functools.partial(_exponential, -mean)
     return _counted(bits, 0, none, lambda k: exact(mean) / (k + 1))
 

@@ -84,7 +84,7 @@ def _proposals(bits: Bits, count: int, sigma: float) -> NDArray[Any]:
 
 
 def _acceptance(k: int, sigma: float) -> Ball:
-    """a(k), in balls."""
+    """The acceptance probability a(k), in balls."""
     s, arb = exact(sigma), flint().arb
     # Two nearly equal numbers are subtracted.
     with flint().ctx.workprec(flint().ctx.prec + 2 * max(0, math.frexp(sigma)[1])):
@@ -133,7 +133,7 @@ def _first_bits(probability: Callable[[], Ball]) -> int:
 
 
 def _below(k: int, sigma: float) -> Ball:
-    """P(noise < k), in balls."""
+    """The probability of noise below k, in balls."""
     s = exact(sigma)
     total = 1 + 2 * _tail(1, s)
     return _tail(1 - k, s) / total if k <= 0 else 1 - _tail(k, s) / total

@@ -65,7 +65,7 @@ class OnGrid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the integers."""
+        """The shape of the array of integers."""
         return self.integers.shape
 
     def to_doubles(self) -> Array:

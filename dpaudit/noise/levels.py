@@ -29,7 +29,7 @@ class Level(ABC):
 
 
 class FloatLevel(Level):
-    """In floating point."""
+    """A level drawn in floating point."""
 
     def __init__(self, generator: np.random.Generator, law: LawName, scale: float) -> None:
         self._draw = generator.laplace if law == "laplace" else generator.normal

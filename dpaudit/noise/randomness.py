@@ -117,7 +117,7 @@ class Randomness(NeverCopied, ABC):
 
     @abstractmethod
     def poisson(self, mean: float) -> int:
-        """A Poisson number."""
+        """A Poisson number with this mean."""
 
     @abstractmethod
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:

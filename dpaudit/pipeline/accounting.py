@@ -69,7 +69,7 @@ class Verified:
 
     @property
     def accounting(self) -> Accounting:
-        """Bounds and verdicts."""
+        """The bounds and verdicts of the ledger."""
         return self.accounted.accounting
 
     @property

@@ -62,7 +62,7 @@ class Summary:
 
     @property
     def ledgers(self) -> int:
-        """How many were looked at."""
+        """The number of ledgers that were looked at."""
         return self.proved + self.not_proved + self.nothing_claimed + self.broken
 
     def add(self, other: "Summary") -> None:

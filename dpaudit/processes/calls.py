@@ -39,7 +39,7 @@ class Kept(Elsewhere):
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """It is kept."""
+        """The kind "kept", and the name."""
         return "kept", self.name
 
     def __call__(self, *_: object) -> Any:

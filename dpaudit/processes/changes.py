@@ -102,7 +102,7 @@ def changed(data: Any, changes: Sequence[str]) -> Any:
 
 
 def words(changes: Sequence[str]) -> str:
-    """Changes in words."""
+    """A list of changes, in words."""
     found = []
     for change in changes:
         kind, row, at = _read(change)

@@ -48,7 +48,7 @@ class HostedData(Elsewhere):
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """They are data."""
+        """The kind "data", and the name."""
         return "data", self.name
 
 
@@ -102,7 +102,7 @@ class Hosted(Elsewhere):
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """It is the algorithm."""
+        """The kind "algorithm", without a name."""
         return "algorithm", ""
 
     def inside(self, wrapper: type, **options: Any) -> Hosted:

@@ -67,7 +67,7 @@ class NotPlain(TypeError):
 
 
 class BrokenFrame(IntegrityError):
-    """Bytes that are no frame."""
+    """Bytes that are not a valid frame."""
 
     default_why = "nothing of what another process sends is taken on trust"
     default_remedy = "report this, with the target that was run"

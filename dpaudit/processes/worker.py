@@ -95,7 +95,7 @@ class Counted(Ledger):
     """The releases of a run as its own process counts them: what proves anything is written elsewhere."""
 
     def append(self, release: Release) -> None:
-        """Count one release."""
+        """Count one more release."""
         self.number += 1
         self._releases.append(release)
         self._tuple = None

@@ -58,7 +58,7 @@ class Hash:
         return (one * a % PRIMES[i] + other * b % PRIMES[i] + c) % PRIMES[i]
 
     def mixed(self, x: Any, one: Any, i: int) -> Any:
-        """One more step."""
+        """One more step of mixing."""
         return (x * x % PRIMES[i] + one * self._constant(5, i) % PRIMES[i]) % PRIMES[i]
 
     def both(self, one: Any, other: Any, i: int) -> Any:

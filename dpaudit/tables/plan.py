@@ -121,5 +121,5 @@ class Plan:
     bins: Bins | None = None
 
     def kind(self, column: str) -> Kind:
-        """What a column holds."""
+        """The kind of values that a column holds."""
         return dict(self.columns)[column]

@@ -19,7 +19,7 @@ _OWN: Final = "dpaudit_"
 
 
 def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
-    """What a plan asks for."""
+    """The sums and counts that a plan asks for."""
     one = nw.lit(1).cast(nw.Int64).alias(_own("one"))
     frame = _counted(frame.select(*(_column(name, kind) for name, kind in plan.columns), one), plan)
     if plan.groups_per_unit is not None or plan.rows_per_unit is not None:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,9 @@ from dpaudit import (
 from dpaudit.certificate.conditions import Code
 from dpaudit.noise.grid import OnGrid
 from dpaudit.pipeline.certify import Certified, certified
-from dpaudit.processes import worker
-from dpaudit.processes.host import Host, Limits
+from dpaudit.processes import host, hosted, worker
+from dpaudit.processes.host import Host, Limits, Started
+from dpaudit.processes.hosted import _Lockstep
 from dpaudit.processes.hosting import hosting, served, target_in
 from dpaudit.processes.wire import BrokenFrame, frame
 
@@ -180,6 +182,31 @@ def hangs_for_large_data(data: Any, curator: Curator) -> Any:
     return sums(data, curator)
 
 
+@pytest.fixture
+def minutes(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """Ten minutes for a run; the holder's clock lets them pass as soon as the worker is waited for."""
+    limits, passed = Limits(timeout=600.0), [0.0]
+    follow, receive = _Lockstep.follow, Started.receive_frame
+
+    def followed(self: Any, twin: Started) -> Any:
+        self._worker.waited(-600.0)
+        return follow(self, twin)
+
+    def received(self: Started) -> bytes:
+        try:
+            return receive(self)
+        except dpaudit.errors.TargetDied:
+            passed[0] += 600.0
+            raise
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0], sleep=time.sleep)
+    monkeypatch.setattr(_Lockstep, "follow", followed)
+    monkeypatch.setattr(Started, "receive_frame", received)
+    for module in (host, hosted):
+        monkeypatch.setattr(module, "time", clock)
+    return limits
+
+
 @pytest.mark.parametrize(
     "target",
     [
@@ -193,9 +220,9 @@ def hangs_for_large_data(data: Any, curator: Curator) -> Any:
         hangs_for_large_data,
     ],
 )
-def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target) -> None:
+def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target, minutes: Limits) -> None:
     """The same ledger as for the stand-in, and the same output but for noise; the pair shows nothing."""
-    made = run(target, limits=Limits(timeout=2) if target is hangs_for_large_data else Limits())
+    made = run(target, limits=minutes if target is hangs_for_large_data else Limits())
     innocent = run(target, ZEROS)
     assert [finding.kind for finding in made.parted] == ["control-flow"]
     assert innocent.parted == ()
@@ -208,16 +235,16 @@ def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target) 
 
 
 def sleeps_twice(data: Any, curator: Curator) -> Any:
-    """Longer than a run may take on the data, and not at all on the stand-in; so it goes on without them."""
+    """Longer than a run may take on the data, and a moment on the stand-in, which goes on without them."""
     for label in "abc":
         while data.sum() > 50:
             time.sleep(0.01)
-        time.sleep(0.2)
+        time.sleep(0.05)
         sums(data, curator, label)
 
 
-def test_the_time_of_one_run_is_none_of_the_others() -> None:
-    made = run(sleeps_twice, limits=Limits(timeout=2))
+def test_the_time_of_one_run_is_none_of_the_others(minutes: Limits) -> None:
+    made = run(sleeps_twice, limits=minutes)
     assert [finding.kind for finding in made.parted] == ["control-flow"]
     assert len(made.run.ledger.releases) == 3
 

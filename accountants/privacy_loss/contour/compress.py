@@ -63,7 +63,7 @@ class CompressedFactor:
         return Along(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The members' bound."""
+        """The decay bound of all members."""
         return self.members.decay(c, lower, upper)
 
     def _within(self, c: float, end: float) -> bool:

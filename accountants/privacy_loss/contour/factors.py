@@ -68,7 +68,7 @@ class GaussianFactor:
     variance: float
 
     def cost(self, _c: float, _end: float) -> float:
-        """One formula a node."""
+        """The cost of a node: one formula."""
         return 1.0
 
     def cumulant(self, c: float) -> Cumulant:

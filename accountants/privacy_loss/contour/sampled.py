@@ -71,7 +71,7 @@ class SampledFactor(ABC):
         return self.count * (1.0 - 1e-12) * np.minimum(0.0, best)
 
     def cumulant(self, c: float) -> Cumulant:
-        """By quadrature."""
+        """The cumulant, computed by quadrature."""
         rule = self.rule(c, 0.0)
         slope = float(rule.weight @ rule.loss)
         curvature = float(rule.weight @ (rule.loss - slope) ** 2)

@@ -44,7 +44,7 @@ class SampledGaussianFactor(SampledFactor):
         return (high - low) / step / 16.0 + 1.0
 
     def rule(self, c: float, end: float) -> Rule:
-        """The trapezoid rule."""
+        """The nodes and weights of the trapezoid rule."""
         low, high, step = self.span(c, end)
         capped = (high - low) / step > MOST_POINTS
         step = max(step, (high - low) / MOST_POINTS)

@@ -285,7 +285,7 @@ class _Law:
             return np.log(self.weight)
 
     def cumulant(self, tilt: float) -> float:
-        """log E e^(tilt L)."""
+        """The cumulant log E e^(tilt L)."""
         logs = self.logs(tilt)
         peak = float(logs.max())
         logs -= peak

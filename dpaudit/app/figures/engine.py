@@ -46,7 +46,7 @@ class Session:
 
     @property
     def path(self) -> Path:
-        """The file with every run."""
+        """The path of the file that keeps every run."""
         return self.folder / f"{self.name}-runs.csv"
 
     def setting(self) -> str:

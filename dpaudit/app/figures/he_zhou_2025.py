@@ -50,7 +50,7 @@ CURVES = (Curve(math.inf), Curve(10.0), Curve(1.0), Curve(1.0, "as-published"), 
 
 @dataclass(frozen=True)
 class Point:
-    """One run."""
+    """One run and its result."""
 
     curve: Curve
     users: int  # N = m T

@@ -45,7 +45,7 @@ CLOSE = 0.05
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of figure 1."""
+    """One panel of the paper's figure 1."""
 
     title: str  # what it compares
     rhos: tuple[float, ...]  # the budgets of DP-VAPVI's curves
@@ -179,7 +179,7 @@ RUNS = RunCache(frozenset({"suboptimality"}), _run)
 
 
 def of(found: Table[Curve], algorithm: str) -> list[Curve]:
-    """An algorithm's curves."""
+    """The curves of one algorithm."""
     return [curve for curve in found.curves if curve.algorithm == algorithm]
 
 

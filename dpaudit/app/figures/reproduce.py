@@ -29,7 +29,7 @@ ALIASES = dict(zip(_EARLIER.split(), FIGURES, strict=False))
 
 
 class Figures(LazyGroup):
-    """The figures."""
+    """The group of commands that draw papers' figures again."""
 
     listed = "Figures", FIGURES
 

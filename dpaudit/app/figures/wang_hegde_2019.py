@@ -70,7 +70,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a panel."""
+    """One curve of a panel."""
 
     panel: str  # its heading
     algorithm: str  # a published form, corrected, rewards, gradients or evaluation
@@ -357,7 +357,7 @@ class _Declared:
 
     @property
     def claim(self) -> Claim:
-        """The algorithm's."""
+        """The claim of the algorithm that is wrapped."""
         return self.algorithm.claim
 
     def __call__(self, data: RewardFunction, curator: Curator) -> None:

@@ -39,7 +39,7 @@ TRIALS: Final = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class AuditPlan:
     """The effort of one audit, nothing left open; `confidence` is this audit's share of the whole."""
 
     method: Literal["replay", "threshold", "sequential"]

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from dpaudit.app.gate.audit_plan import Profile, effort_of, gate_confidence
 from dpaudit.app.gate.configuration import Configuration, parse_configuration
-from dpaudit.app.gate.report import Finding, Place
+from dpaudit.app.gate.report import GateFinding, Place
 from dpaudit.app.gate.settings import ClaimSettings, Gate, Target, Waiver
 from dpaudit.app.git import file_at, git
 from dpaudit.auditors.replay.replay import MOST
@@ -30,7 +30,7 @@ class Held:
     """
 
     gate: Gate
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
     baselines: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -60,7 +60,7 @@ def held_to_base(
     base = parse_configuration(folder / f"{name} at {commit[:12]}", content).gate
     if base is None:
         return Held(working)
-    findings: dict[tuple[object, ...], Finding] = {}
+    findings: dict[tuple[object, ...], GateFinding] = {}
     gate = _Comparison(base, working, profile, at, findings).held()
     for other in get_args(Profile):  # what a later run would be judged by
         _Comparison(base, working, other, at, findings).held()
@@ -189,7 +189,7 @@ class _Comparison:
         working: Gate,
         profile: Profile,
         at: Callable[..., Place],
-        findings: dict[tuple[object, ...], Finding],
+        findings: dict[tuple[object, ...], GateFinding],
     ) -> None:
         self._base, self._working, self._profile, self._at = base, working, profile, at
         self._allowed = set(base.policy.allowed_changes)
@@ -268,7 +268,7 @@ class _Comparison:
         allowed = not self._allowed.isdisjoint({rule, f"{rule}:{name}"})
         words = f"{message}; allowed by allowed-changes at the merge base" if allowed else message
         shown = "allowed-change" if allowed else rule
-        self._findings.setdefault((rule, check, *key), Finding(shown, check, words, self._at(*key)))
+        self._findings.setdefault((rule, check, *key), GateFinding(shown, check, words, self._at(*key)))
         return allowed
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit.accountants.accounting import Accounted
-from dpaudit.app.gate.audit_plan import Plan, Profile, root_seed
+from dpaudit.app.gate.audit_plan import AuditPlan, Profile, root_seed
 from dpaudit.app.gate.base import Held, held_to_base
 from dpaudit.app.gate.configuration import Configuration
 from dpaudit.app.gate.places import Places, claim_in_source, definition, place_in
 from dpaudit.app.gate.policy import not_checked, policy_findings, today, waiver_findings
-from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_finding, waived
+from dpaudit.app.gate.report import Checked, GateFinding, Place, Report, error_finding, waived
 from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
@@ -129,7 +129,7 @@ class _Judge:
             why = "the gate checks claims, and this target has none"
             remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
             raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
-        plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
+        plan = AuditPlan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))
         places = self._places(name, settings, chosen.told)
         try:
@@ -151,7 +151,7 @@ class _Judge:
             )
         except NothingReleased:
             reason = f"{settings.target} released nothing through its curator"
-            return replace(checked, findings=(Finding("nothing-to-check", name, reason, places.whole),))
+            return replace(checked, findings=(GateFinding("nothing-to-check", name, reason, places.whole),))
         tell_raised(settings.target, found.raised)
         certificate, accounting, ledger = found.certificate, found.accounted.accounting, found.run.ledger
         made = ledger.places
@@ -191,14 +191,14 @@ class _Judge:
         overview = accounting.overview
         if overview.total == 0 or (accounting.claim is None and overview.claimed == 0):
             reason = "no claim, in total or for any release" if overview.total else "no releases"
-            finding = Finding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
+            finding = GateFinding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
             return replace(checked, findings=(finding,))
         ledger = functools.partial(Ledger.read, settings.ledger, allow_unhashed=settings.allow_unhashed)
         lines = lines_of_failing(settings, accounting) if overview.failed else []
         failing = iter([Place.of(settings.ledger, line, self.root) for line in lines])
         findings = [*proof_findings(name, accounting, Places(first, first, lambda _: next(failing)))]
         if verified.not_certifiable is not None:
-            findings.append(Finding("inconclusive", name, verified.not_certifiable, first))
+            findings.append(GateFinding("inconclusive", name, verified.not_certifiable, first))
         places = Places(first, first, functools.partial(self._line_of, settings))
         findings += self._policy_findings(name, settings, verified.accounted, places, ledger)
         return replace(checked, findings=tuple(findings), proof=accounting.verdict)
@@ -220,7 +220,7 @@ class _Judge:
 
     def _policy_findings(
         self, name: str, settings: Check, found: Accounted, places: Places, ledger: Callable[[], Ledger]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[GateFinding]:
         yield from policy_findings(
             self.gate, name, settings, accounted=found, ledger=ledger, places=places, baselines=self.baselines
         )
@@ -239,24 +239,25 @@ class _Judge:
             return Places(whole, here or self.at("targets", name, "claim"), lambda _: whole)
         return Places(whole, claim or whole, lambda _: whole)
 
-    def _parted(self, name: str, parted: Sequence[verdicts.Finding], here: Place) -> Iterator[Finding]:
+    def _parted(self, name: str, parted: Sequence[verdicts.Finding], here: Place) -> Iterator[GateFinding]:
         for one in parted:
             place = place_in(one.where, self.root) or here
-            yield Finding("refuted", name, f"{one.kind}: {one.detail}", place)
+            yield GateFinding("refuted", name, f"{one.kind}: {one.detail}", place)
 
-    def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[Finding]:
+    def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[GateFinding]:
         if not audits:
             reason = "not audited: no pair of neighbouring data; add pair = MODULE:CALLABLE"
-            yield Finding("inconclusive", name, reason, here)
+            yield GateFinding("inconclusive", name, reason, here)
         for audit in audits:
             for finding in audit.findings:
                 label = f" in {finding.label!r}" if finding.label else ""
                 place = place_in(finding.where, self.root) or here
-                yield Finding("refuted", name, f"{finding.kind}{label}: {finding.detail}", place)
+                yield GateFinding("refuted", name, f"{finding.kind}{label}: {finding.detail}", place)
             if audit.verdict is Experiment.REFUTED and set(audit.refuted_by) != {"findings"}:
-                yield Finding("refuted", name, _audit_words(audit), here)
+                yield GateFinding("refuted", name, _audit_words(audit), here)
             elif audit.verdict is Experiment.INCONCLUSIVE:
-                yield Finding("inconclusive", name, f"{audit.method}: {'; '.join(audit.inconclusive)}", here)
+                reason = f"{audit.method}: {'; '.join(audit.inconclusive)}"
+                yield GateFinding("inconclusive", name, reason, here)
 
     def _place_of(self, error: DpauditError) -> Place | None:
         """Where an error says that it is, if that is a line of a file here."""
@@ -281,21 +282,21 @@ def _audit_words(audit: Audit) -> str:
     return words
 
 
-def proof_findings(name: str, accounting: Accounting, places: Places) -> Iterator[Finding]:
+def proof_findings(name: str, accounting: Accounting, places: Places) -> Iterator[GateFinding]:
     """Failing releases, each at its line, then the total, at the claim's."""
     failing = not_proved(accounting)[:MOST_RELEASES]
     for release in failing:
         if release.claimed is not None:
             words = f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
-            yield Finding("release-not-proved", name, words, places.release(release.label))
+            yield GateFinding("release-not-proved", name, words, places.release(release.label))
     more = accounting.overview.failed - len(failing)
     if more > 0:
-        yield Finding("release-not-proved", name, f"and {more} more releases", places.whole)
+        yield GateFinding("release-not-proved", name, f"and {more} more releases", places.whole)
     total = total_shortfall(accounting)
     if accounting.claim is not None and total:
         lines = [f"premise fails: {premise}" for premise in accounting.claim.premises if not premise.holds]
         lines += total
-        yield Finding("not-proved", name, "\n".join(lines), places.claim)
+        yield GateFinding("not-proved", name, "\n".join(lines), places.claim)
 
 
 def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from rich.console import RenderableType
 
-from dpaudit.app.gate.report import RULES, Finding, Place, Report, outcome
+from dpaudit.app.gate.report import RULES, GateFinding, Place, Report, outcome
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.origin import origin
 from dpaudit.app.text.conditions import sentences
@@ -40,7 +40,7 @@ def _profile(report: Report) -> str:
     return f"profile {report.profile}" + ("" if report.seed is None else f", audit seed {report.seed}")
 
 
-def _text_lines(findings: list[Finding]) -> list[str]:
+def _text_lines(findings: list[GateFinding]) -> list[str]:
     lines = []
     for finding in findings:
         check = f"{finding.check}: " if finding.check else ""
@@ -68,7 +68,7 @@ def workflow_commands(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _annotation(finding: Finding) -> str:
+def _annotation(finding: GateFinding) -> str:
     place = finding.place
     properties = {
         "file": place.file,
@@ -108,7 +108,7 @@ def markdown(report: Report) -> str:
     return text
 
 
-def _item(finding: Finding) -> str:
+def _item(finding: GateFinding) -> str:
     check = f" {_cell(finding.check)}:" if finding.check else ""
     waiver = finding.waiver
     waived = f" *waived until {waiver.expires}: {_cell(waiver.reason)}*" if waiver else ""
@@ -212,13 +212,13 @@ def gitlab(report: Report) -> str:
     return json.dumps(issues, indent=2) + "\n"
 
 
-def _gitlab_description(finding: Finding) -> str:
+def _gitlab_description(finding: GateFinding) -> str:
     check = f"{finding.check}: " if finding.check else ""
     waiver = f" (waived until {finding.waiver.expires}: {finding.waiver.reason})" if finding.waiver else ""
     return f"{check}{finding.message}{waiver}"
 
 
-def _gitlab_severity(finding: Finding) -> str:
+def _gitlab_severity(finding: GateFinding) -> str:
     if finding.waiver is not None:
         return "info"
     if finding.exit_status in {2, 3}:
@@ -231,7 +231,7 @@ def junit(report: Report) -> str:
     suite = ET.Element("testsuite", name="dpaudit gate")
     tags = {"error": "error", "failed": "failure", "unchecked": "failure"}
     tags["inconclusive"] = "failure" if report.strict else "skipped"
-    cases: list[tuple[str, str, Sequence[Finding], float, str]] = [
+    cases: list[tuple[str, str, Sequence[GateFinding], float, str]] = [
         (check.name, check.kind, check.findings, check.seconds, f"{check.claim}\n{check.cost}".strip())
         for check in report.checks
     ]
@@ -261,7 +261,7 @@ def junit(report: Report) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _junit_line(finding: Finding) -> str:
+def _junit_line(finding: GateFinding) -> str:
     waiver = "" if finding.waiver is None else f" [waived: {finding.waiver.reason}]"
     return f"{finding.place}: {finding.rule}: {finding.message}{waiver}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.configuration import Configuration
 from dpaudit.app.gate.places import Places
-from dpaudit.app.gate.report import Checked, Finding, Place
+from dpaudit.app.gate.report import Checked, GateFinding, Place
 from dpaudit.app.gate.settings import Check, Gate
 from dpaudit.app.text.compared import Comparison, Side
 from dpaudit.app.text.tables import bound_figure, figure
@@ -35,7 +35,7 @@ def policy_findings(
     ledger: Callable[[], Ledger],
     places: Places,
     baselines: Mapping[str, Path],
-) -> Iterator[Finding]:
+) -> Iterator[GateFinding]:
     """Hold one check's ledger against the policy.
 
     `baselines` has the file of each baseline that is not read from the path which the check names.
@@ -51,18 +51,18 @@ def policy_findings(
     guarantee = None if claim is None else claim.guarantee
     if delta is not None and isinstance(guarantee, ApproxDP) and guarantee.delta > delta:
         message = f"claimed delta {guarantee.delta:g}, the policy allows {delta:g}"
-        yield Finding("delta-at-most", name, message, places.claim)
+        yield GateFinding("delta-at-most", name, message, places.claim)
     if policy.max_epsilon is not None and delta is not None:
         wanted = ApproxDP(epsilon=policy.max_epsilon, delta=delta)
         message = _above(accounted, wanted)
         if message:
-            yield Finding("max-epsilon", name, message, places.claim)
+            yield GateFinding("max-epsilon", name, message, places.claim)
     if policy.allowed_samplers is not None:
         sampler = accounted.header.noise.sampler
         if sampler not in policy.allowed_samplers:
             allowed = ", ".join(policy.allowed_samplers)
             message = f"the noise was drawn by {sampler}, the policy allows {allowed}"
-            yield Finding("allowed-samplers", name, message, places.whole)
+            yield GateFinding("allowed-samplers", name, message, places.whole)
     if check.baseline is not None:
         file = baselines.get(check.baseline, Path(check.baseline))
         named = check.baseline + (" of the merge base" if check.baseline in baselines else "")
@@ -119,19 +119,19 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str, own: Path)
 
 def _grown(
     name: str, message: str, baseline: Certificate, ledger: Ledger, places: Places
-) -> Iterator[Finding]:
+) -> Iterator[GateFinding]:
     """The increase at the release that grew most, then the others; at the claim if no release grew."""
     claim = ledger.claim or baseline.claim
     again = account(ledger, claim.model_copy(update={"guarantee": baseline.claim.guarantee}))
     changes = Comparison(Side.of_certificate(baseline), Side.of_ledger(ledger.header, again)).changes()
     grown = [change for change in changes if change.status in {"new", "costlier"}][:MOST_GROWN]
     if not grown:
-        yield Finding("fail-on-increase", name, message, places.claim)
+        yield GateFinding("fail-on-increase", name, message, places.claim)
     for number, change in enumerate(grown):
         before = f"at the baseline {change.base}" if change.base else "new"
         words = f"release {change.label!r}: {change.head}, {before} ({change.why})"
         lines = [message, words] if number == 0 else [words]
-        yield Finding("fail-on-increase", name, "\n".join(lines), places.release(change.label))
+        yield GateFinding("fail-on-increase", name, "\n".join(lines), places.release(change.label))
 
 
 def today() -> dt.date:
@@ -139,7 +139,7 @@ def today() -> dt.date:
     return dt.datetime.now(dt.UTC).date()
 
 
-def waiver_findings(configuration: Configuration, checks: list[Checked], at: At) -> Iterator[Finding]:
+def waiver_findings(configuration: Configuration, checks: list[Checked], at: At) -> Iterator[GateFinding]:
     """Findings about waivers: expired ones fail the gate, unused ones are only reported."""
     waivers = configuration.gate.waivers if configuration.gate is not None else []
     day = today()
@@ -149,7 +149,7 @@ def waiver_findings(configuration: Configuration, checks: list[Checked], at: At)
         if waiver.expires < day:
             remedy = "resolve the finding and delete the waiver, or renew it"
             message = f"{words} expired on {waiver.expires}: {remedy}"
-            yield Finding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
+            yield GateFinding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
         elif (waiver.check, waiver.finding) not in used:
             message = f"{words} covers no finding: delete it"
-            yield Finding("unused-waiver", waiver.check, message, at("waivers", position))
+            yield GateFinding("unused-waiver", waiver.check, message, at("waivers", position))

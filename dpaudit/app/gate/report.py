@@ -82,7 +82,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """One thing that a check found, of a rule among `RULES`; the first line of the message sums it up.
 
     `check` is empty for the configuration as a whole; `place` is what to look at; `waiver` lets it pass.
@@ -127,7 +127,7 @@ class Checked:
     name: str
     kind: Literal["target", "ledger"]
     subject: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
     claim: str = ""
     proof: Proof | None = None
     experiment: Experiment | None = None
@@ -143,7 +143,7 @@ class Checked:
 
     @property
     def outcome(self) -> str:
-        """The check in one word."""
+        """The outcome of the check, in one word."""
         return outcome(self.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -171,11 +171,11 @@ class Report:
     profile: str
     seed: int | None
     checks: tuple[Checked, ...]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
     strict: bool = False
 
     @property
-    def all_findings(self) -> list[Finding]:
+    def all_findings(self) -> list[GateFinding]:
         """Those of the configuration, then those of each check."""
         return [*self.findings, *(finding for check in self.checks for finding in check.findings)]
 
@@ -189,7 +189,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The gate in one line."""
+        """The outcome of all checks, in one line."""
         total = len(self.checks)
         counts = Counter(check.outcome for check in self.checks)
         parts = [f"{number} {name}" for name, number in sorted(counts.items())]
@@ -221,26 +221,26 @@ _OUTCOMES: Final = {
 }
 
 
-def outcome(findings: Iterable[Finding]) -> str:
+def outcome(findings: Iterable[GateFinding]) -> str:
     """Findings in one word: the worst there is."""
     return _OUTCOMES[_worst(findings)]
 
 
-def _worst(findings: Iterable[Finding]) -> int:
+def _worst(findings: Iterable[GateFinding]) -> int:
     statuses = {finding.exit_status for finding in findings}
     return next((status for status in _OUTCOMES if status in statuses), 0)
 
 
-def error_finding(error: DpauditError, check: str, place: Place) -> Finding:
+def error_finding(error: DpauditError, check: str, place: Place) -> GateFinding:
     """An error as a finding that no waiver can name."""
     rule = "integrity" if error.exit_status == _EXIT_INTEGRITY else "input"
     said = without_text(error)
     if said is not error and is_shown():
         note(f"{check}: {error}")
-    return Finding(rule, check, str(said), place)
+    return GateFinding(rule, check, str(said), place)
 
 
-def waived(findings: Sequence[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
+def waived(findings: Sequence[GateFinding], waivers: Sequence[Waiver]) -> tuple[GateFinding, ...]:
     """The findings, each with the waiver that covers it, if one does."""
     covering = {(waiver.check, waiver.finding): waiver for waiver in waivers}
     return tuple(replace(f, waiver=covering.get((f.check, f.rule))) for f in findings)  # type: ignore[arg-type]

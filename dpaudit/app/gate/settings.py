@@ -123,7 +123,7 @@ class Target(Check):
 
 
 class LedgerFile(Check):
-    """A ledger to account for."""
+    """A check of a ledger that was written before."""
 
     ledger: Line
     allow_unhashed: bool = False

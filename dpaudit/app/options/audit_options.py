@@ -57,7 +57,7 @@ class Settings:
 
     @property
     def number(self) -> int:
-        """How many canaries."""
+        """The number of canaries."""
         return TRIALS["one-run"] if self.trials is None else self.trials
 
     def require_used(self, method: str) -> None:

@@ -50,14 +50,14 @@ class Badges:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of sentences."""
+    """A bulleted list of sentences."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text to be copied."""
+    """A text to be copied as it stands."""
 
     text: str
 

@@ -57,7 +57,7 @@ def approximate(certificate: Certificate, computed: Sequence[Bound]) -> Bound | 
 
 
 def evaluation(certificate: Certificate, computed: Sequence[Bound] | None) -> Iterator[Block]:
-    """The section."""
+    """The blocks of the section about NIST SP 800-226."""
     yield Heading("NIST SP 800-226")
     yield Paragraph(
         "What the guidelines for evaluating differential privacy ask about a deployment, and what is known."
@@ -156,7 +156,7 @@ def mechanisms(certificate: Certificate) -> str:
 
 
 def numerics(certificate: Certificate) -> str:
-    """How the noise was drawn."""
+    """A sentence about how the noise was drawn."""
     found = certificate.numerics
     how = (
         "in floating point, whose grid can reveal more"

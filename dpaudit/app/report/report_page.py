@@ -342,7 +342,7 @@ def _lower(figure: float | None) -> str:
 
 
 def spaced(verdict: str) -> str:
-    """A verdict in words."""
+    """A verdict with spaces between its words."""
     return str(verdict).replace("_", " ")
 
 

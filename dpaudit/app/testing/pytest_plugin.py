@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker with pytest."""
     fields = "claim or rho=, mu=, epsilon=, delta=, unit=, neighbouring=, trust_model="
     use = "what dp_curator must prove and dp_audit tries to refute"
     config.addinivalue_line("markers", f"{_MARK}({fields}): {use}")

@@ -31,7 +31,7 @@ class Side:
 
     @classmethod
     def of_certificate(cls, certificate: Certificate) -> Self:
-        """What a certificate says."""
+        """The side that a certificate describes."""
         total = next(iter(certificate.bounds), None)
         terms = _terms(certificate, certificate.view)
         return cls(terms, certificate.claim.guarantee, total, certificate.releases)
@@ -182,10 +182,10 @@ def _flat(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def total_words(side: Side) -> str:
-    """A side's proved total."""
+    """The proved total of a side, in words."""
     return "none known" if side.total is None else bound_figure(side.total)
 
 
 def claim_words(side: Side) -> str:
-    """A side's claim."""
+    """The claim of a side, in words."""
     return "none" if side.claim is None else figure(side.claim)

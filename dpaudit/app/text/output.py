@@ -152,7 +152,7 @@ def assured(confidence: float) -> str:
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """A number and its noun."""
+    """A number followed by its noun, singular or plural."""
     return f"{number} {one if number == 1 else several}"
 
 

@@ -12,7 +12,7 @@ from dpaudit.app.gate.base import require_no_link
 from dpaudit.app.gate.checks import run_gate
 from dpaudit.app.gate.configuration import read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
-from dpaudit.app.gate.report import Finding, Place, Report
+from dpaudit.app.gate.report import GateFinding, Place, Report
 from dpaudit.app.options.option import PATH, SEED, option
 from dpaudit.app.options.processes import Processes, process_options
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING
@@ -140,7 +140,7 @@ def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
             return run_gate(configuration, root=root, **options)
     except UsageError as error:
         note(f"error: {error}")
-        finding = Finding("input", "", str(error), Place.of(config, getattr(error, "line", 1), root))
+        finding = GateFinding("input", "", str(error), Place.of(config, getattr(error, "line", 1), root))
         return Report(options["profile"], None, (), (finding,), options["strict"])
 
 

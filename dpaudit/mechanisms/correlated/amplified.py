@@ -54,7 +54,7 @@ class SampledMatrix(InTurns):
 
     @property
     def length(self) -> int:
-        """That of the stream."""
+        """The number of steps of the stream."""
         return self.mechanism.steps
 
     @property
@@ -64,7 +64,7 @@ class SampledMatrix(InTurns):
 
     @property
     def taking_part(self) -> float:
-        """The rate."""
+        """The sampling rate."""
         return self.rate
 
     def dominating_pair(self) -> dominating.Sampled:

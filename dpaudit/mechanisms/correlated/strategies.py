@@ -152,7 +152,7 @@ class BufferedToeplitz(_Strategy):
             raise InvalidParameter(what, where="steps", why=why, remedy=remedy)
 
     def bands(self, steps: int) -> int:
-        """All of them."""
+        """The number of steps: no diagonal is known to be 0."""
         return steps
 
     def row(self, step: int) -> Array:

@@ -42,11 +42,11 @@ class FixedSizeSampled(OnSample):
         return dominating.Batch(change, change, self.most_likely, fixed=True)
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """A subset of the size."""
+        """A random subset of the fixed size."""
         return randomness.subset(count, self.size)
 
     def sizes(self, count: int) -> Array:
-        """That one."""
+        """The fixed size has probability 1, every other size 0."""
         return np.where(np.arange(count + 1) == self.size, 0.0, -np.inf)
 
     def require_units(self, count: int, where: str, *, known: bool) -> None:
@@ -84,7 +84,7 @@ class TruncatedPoissonSampled(OnSample):
 
     @property
     def most_likely(self) -> float:
-        """The rate."""
+        """The sampling rate, which truncating never raises."""
         return self.rate
 
     def dominating_pair(self) -> dominating.Batch:

@@ -101,7 +101,7 @@ class SampledRecords(SampledSum):
 
     @property
     def expected_share(self) -> float:
-        """The rate."""
+        """The sampling rate."""
         return self.rate
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
@@ -109,12 +109,12 @@ class SampledRecords(SampledSum):
         return randomness.coins(count, self.rate)
 
     def sizes(self, count: int) -> Array:
-        """Binomial."""
+        """The logarithms of binomial probabilities."""
         return subsets.log_binomial(count, self.rate)
 
     @property
     def rows_of_one(self) -> int:
-        """All of a unit's records."""
+        """The number of records that a unit has at most."""
         return self.records
 
     def rows(self, contributions: Array, where: str) -> Array:
@@ -157,10 +157,10 @@ class RandomAllocation(InTurns):
 
     @property
     def length(self) -> int:
-        """The number of answers."""
+        """The number of answers in a stream."""
         return self.steps
 
     @property
     def turns(self) -> int:
-        """One for each answer."""
+        """The number of turns: one for each answer."""
         return self.steps

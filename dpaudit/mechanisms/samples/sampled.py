@@ -94,11 +94,11 @@ class Around(HiddenSample):
 
     @property
     def noise(self) -> tuple[str, float] | None:
-        """The inner mechanism's."""
+        """Name and value of the inner mechanism's noise."""
         return self.mechanism.noise
 
     def with_noise(self, value: float) -> Self:
-        """With other noise inside."""
+        """The mechanism with other noise in its inner mechanism."""
         return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
 
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
@@ -107,12 +107,12 @@ class Around(HiddenSample):
 
     @property
     def typical_noise(self) -> float:
-        """The inner mechanism's."""
+        """The size of the inner mechanism's noise."""
         return self.mechanism.typical_noise
 
     @property
     def grid(self) -> int | None:
-        """The inner mechanism's."""
+        """The exponent of the inner mechanism's grid."""
         return self.mechanism.grid
 
 
@@ -202,7 +202,7 @@ class InTurns(Around):
     @property
     @abstractmethod
     def length(self) -> int:
-        """The number of steps."""
+        """The number of steps of the stream."""
 
     @property
     @abstractmethod
@@ -302,11 +302,11 @@ class PoissonSampled(OnSample):
 
     @property
     def most_likely(self) -> float:
-        """The rate."""
+        """The sampling rate."""
         return self.rate
 
     def dominating_pair(self) -> dominating.Sampled | dominating.Batch:
-        """The inner pair, sampled."""
+        """The inner mechanism's pair, sampled at the rate."""
         change, own = self.inner_pairs()
         if not isinstance(change, dominating.Gaussian | dominating.Laplace):
             return dominating.Batch(change, own, self.rate)
@@ -315,9 +315,9 @@ class PoissonSampled(OnSample):
         return dominating.Sampled(change, self.rate, part)
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Independent coins."""
+        """Which rows are in a sample, by an independent coin for each."""
         return randomness.coins(count, self.rate)
 
     def sizes(self, count: int) -> Array:
-        """Binomial."""
+        """The logarithms of binomial probabilities."""
         return subsets.log_binomial(count, self.rate)

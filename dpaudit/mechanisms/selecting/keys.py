@@ -53,7 +53,7 @@ class KeySelection(BaseMechanism):
     changes: Count
 
     def dominating_pair(self) -> dominating.Approx:
-        """The guarantee."""
+        """The pair of the (epsilon, delta) guarantee."""
         return dominating.Approx(self.epsilon, self.delta)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
@@ -63,7 +63,7 @@ class KeySelection(BaseMechanism):
         return self.model_copy(update={"epsilon": group.epsilon, "delta": group.delta}), count
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """Not known."""
+        """None: the possible outputs are not known."""
 
     def sample(self, units: Array, encoded: Array, randomness: Randomness) -> Array:
         """The keys that are kept, encoded, from the number of units of every key, [n], and all n keys."""

@@ -42,7 +42,7 @@ class ReportNoisyMax(Choice):
     noise_law: Literal["exponential", "laplace"] = "exponential"
 
     def dominating_pair(self) -> dominating.Pure:
-        """Any epsilon-DP pair."""
+        """The pair that dominates every epsilon-DP pair."""
         return dominating.Pure(self.epsilon)
 
     def sample(

@@ -116,7 +116,7 @@ class AboveThreshold(Calibrated):
         return 0.0
 
     def nearest_output(self, value: Array, query: Array) -> Array:
-        """No or yes."""
+        """The nearest of the answers 0 (below the threshold) and 1 (above)."""
         del query
         return np.clip(np.rint(value), 0.0, 1.0)
 
@@ -148,7 +148,7 @@ class SparseVector(AboveThreshold):
         return _laplace_scales(self.sensitivity.value, self.sides * self.answers, self.epsilon)
 
     def dominating_pair(self) -> dominating.Pure:
-        """Any epsilon-DP pair."""
+        """The pair that dominates every epsilon-DP pair."""
         return dominating.Pure(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:

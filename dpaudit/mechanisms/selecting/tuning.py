@@ -73,7 +73,7 @@ class NegativeBinomial(Model):
         return odds / -log_gamma if eta == 0.0 else odds * (eta / -math.expm1(eta * log_gamma))
 
     def draw(self, randomness: Randomness) -> int:
-        """A number of trials."""
+        """A random number of trials."""
         return randomness.negative_binomial(self.eta, self.gamma)
 
 
@@ -84,7 +84,7 @@ class Poisson(Model):
     mean: Annotated[Positive, Field(ge=1)]
 
     def draw(self, randomness: Randomness) -> int:
-        """A number of trials."""
+        """A random number of trials."""
         return randomness.poisson(self.mean)
 
 
@@ -127,4 +127,4 @@ class PrivateSelection(BaseMechanism):
         return self.model_copy(update={"releases": tuple(grouped)}), 1
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """Not known."""
+        """None: the possible outputs are not known."""

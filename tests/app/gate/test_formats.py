@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit.app.gate.formats import gitlab, junit, markdown, sarif, workflow_commands
-from dpaudit.app.gate.report import RULES, Checked, Finding, Place, Report
+from dpaudit.app.gate.report import RULES, Checked, GateFinding, Place, Report
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.origin import Origin
 from dpaudit.app.text.conditions import sentences
@@ -49,8 +49,8 @@ TEXT = st.text(max_size=40) | st.sampled_from(
 
 @st.composite
 def reports(draw: st.DrawFn) -> Report:
-    def finding(check: str) -> Finding:
-        return Finding(
+    def finding(check: str) -> GateFinding:
+        return GateFinding(
             draw(st.sampled_from(sorted(RULES))),
             check,
             draw(TEXT),
@@ -108,7 +108,7 @@ def test_a_rule_names_its_page_where_one_is_known(pages: str | None, monkeypatch
 
 
 def test_the_schema_would_refuse_what_is_no_sarif() -> None:
-    log = json.loads(sarif(Report("pr", 0, (), (Finding("input", "", "x", Place("a", 1)),))))
+    log = json.loads(sarif(Report("pr", 0, (), (GateFinding("input", "", "x", Place("a", 1)),))))
     del log["runs"][0]["tool"]
     with pytest.raises(jsonschema.ValidationError):
         VALIDATOR.validate(log)
@@ -178,7 +178,7 @@ def test_no_foreign_text_adds_to_the_summarys_markup(report: Report) -> None:
 
 
 def test_a_long_summary_is_cut_below_githubs_limit() -> None:
-    finding = Finding("refuted", "a", "ä" * 1000, Place("a.py", 1))
+    finding = GateFinding("refuted", "a", "ä" * 1000, Place("a.py", 1))
     page = markdown(Report("pr", 0, (Checked("a", "target", "a", (finding,) * 2000),)))
     assert len(page.encode()) < 1024**2
     assert page.endswith("(cut short)\n")

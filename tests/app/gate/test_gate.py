@@ -315,11 +315,11 @@ def test_strict_goes_by_the_verdict_on_all_pairs_together(
     gate: Any, target: Any, monkeypatch: pytest.MonkeyPatch, powerless: list[int], status: int
 ) -> None:
     """A pair on which a sampling audit had no power is inconclusive only if the others were as well."""
-    from dpaudit.app.gate.audit_plan import Plan
+    from dpaudit.app.gate.audit_plan import AuditPlan
     from dpaudit.auditors.sampling.sampling import combine_pairs
     from dpaudit.certificate.verdicts import Audit
 
-    def audited(self: Plan, algorithm: Any, pairs: Any, /, **options: Any) -> Audit:
+    def audited(self: AuditPlan, algorithm: Any, pairs: Any, /, **options: Any) -> Audit:
         about: dict[str, Any] = {"claim": options["claim"], "seed": options["seed"], "about": "final-output"}
         each = [
             Audit(method="threshold", pairs=1, trials=10, inconclusive=("too few",) if one else (), **about)
@@ -327,6 +327,6 @@ def test_strict_goes_by_the_verdict_on_all_pairs_together(
         ]
         return combine_pairs(each, planned=len(each), confidence=self.confidence)
 
-    monkeypatch.setattr(Plan, "audit", audited)
+    monkeypatch.setattr(AuditPlan, "audit", audited)
     assert gate(target("sums"), "--strict")[0] == status
     assert gate(target("sums"))[0] == 0

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dpaudit.app.gate import policy
-from dpaudit.app.gate.audit_plan import Plan
+from dpaudit.app.gate.audit_plan import AuditPlan
 from dpaudit.app.gate.settings import Effort, Gate
 
 TODAY = dt.date(2026, 3, 10)
@@ -230,7 +230,7 @@ def test_no_waiver_hides_an_edited_ledger(gate: Any, ledger_file: Any) -> None:
 def test_the_error_is_divided_among_the_targets(targets: int) -> None:
     table = {f"t{i}": {"target": "dp-apvi"} for i in range(targets)}
     gate = Gate.model_validate({"targets": table, "audit": {"confidence": 0.9}})
-    plans = [Plan.of(gate, "pr", Effort(), 0) for _ in gate.targets]
+    plans = [AuditPlan.of(gate, "pr", Effort(), 0) for _ in gate.targets]
     assert math.isclose(sum(1 - plan.confidence for plan in plans), 0.1)
 
 
@@ -243,20 +243,20 @@ def test_a_targets_effort_goes_before_the_profiles_before_the_gates() -> None:
         }
     )
     own = gate.targets["t"].audit
-    pr, nightly = Plan.of(gate, "pr", own, 1), Plan.of(gate, "nightly", own, 1)
+    pr, nightly = AuditPlan.of(gate, "pr", own, 1), AuditPlan.of(gate, "nightly", own, 1)
     assert (pr.trials, pr.seconds, pr.seed) == (10, 5.0, 3)
     assert (nightly.trials, nightly.seconds, nightly.seed) == (20, 5.0, 3)
     assert (pr.search_pairs, nightly.search_pairs) == (False, True)
-    assert not Plan.of(gate, "nightly", Effort(method="threshold"), 1).search_pairs
-    assert Plan.of(Gate.model_validate({}), "pr", Effort(), 0).trials is None  # as many as may decide
+    assert not AuditPlan.of(gate, "nightly", Effort(method="threshold"), 1).search_pairs
+    assert AuditPlan.of(Gate.model_validate({}), "pr", Effort(), 0).trials is None  # as many as may decide
     stated = Gate.model_validate({"audit": {"trials": 100}})  # a hundred that is stated is a hundred
-    assert Plan.of(stated, "pr", Effort(), 0).trials == 100
-    assert Plan.of(Gate.model_validate({}), "nightly", Effort(), 0).trials == 1_000
+    assert AuditPlan.of(stated, "pr", Effort(), 0).trials == 100
+    assert AuditPlan.of(Gate.model_validate({}), "nightly", Effort(), 0).trials == 1_000
     # Trials are meant for the method in force where they stand.
-    sampled = Plan.of(gate, "pr", Effort(method="threshold"), 1)
+    sampled = AuditPlan.of(gate, "pr", Effort(method="threshold"), 1)
     assert sampled.trials == 20_000
-    assert Plan.of(gate, "pr", Effort(method="replay"), 1).trials == 10
-    assert Plan.of(gate, "pr", Effort(method="threshold", trials=7), 1).trials == 7
-    fresh = {Plan.of(gate, "pr", Effort(seed="fresh"), 1).seed for _ in range(3)}
+    assert AuditPlan.of(gate, "pr", Effort(method="replay"), 1).trials == 10
+    assert AuditPlan.of(gate, "pr", Effort(method="threshold", trials=7), 1).trials == 7
+    fresh = {AuditPlan.of(gate, "pr", Effort(seed="fresh"), 1).seed for _ in range(3)}
     assert len(fresh) > 1
     assert pr.confidence == nightly.confidence == pytest.approx(1 - 1e-6)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, Pair, audit
-from dpaudit.app.gate.audit_plan import Plan
+from dpaudit.app.gate.audit_plan import AuditPlan
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.conditions import Code
 from dpaudit.certificate.verdicts import Experiment
@@ -142,7 +142,7 @@ def test_a_unit_that_may_have_several_records_is_not_searched() -> None:
         audit(of_squares(1.0), GIVEN, claim=per_user, search_pairs=True)
     assert "claim it per record" in refused.value.remedy
     assert searched(of_squares(1.0), search_pairs=True, run_options={"unit": "row"}).pairs == 2
-    nightly = Plan("replay", 1, None, 0, 0.95, search_pairs=True)
+    nightly = AuditPlan("replay", 1, None, 0, 0.95, search_pairs=True)
     for unit, searches in (("user", False), ("record", True)):
         claim = Claim(CLAIM.guarantee, unit=unit)
         found = nightly.audit(of_squares(1.0), [GIVEN], claim=claim, seed=0)

@@ -12,7 +12,7 @@ from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, Pair, audit
 from dpaudit.auditors.replay.exact_loss import Losses
 from dpaudit.auditors.replay.forced_outputs import SETTINGS, extremes
 from dpaudit.auditors.replay.recording import Runs
-from dpaudit.auditors.replay.replay import FIRST, MOST, Plan
+from dpaudit.auditors.replay.replay import FIRST, MOST, ReplayPlan
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.progress import Work, shown_by
@@ -78,11 +78,11 @@ def test_a_number_that_is_asked_for_is_made() -> None:
 
 
 def test_recordings_go_on_while_they_may_decide() -> None:
-    def plan(evidence: float, guarantee: ApproxDP | None) -> tuple[Plan, Any]:
+    def plan(evidence: float, guarantee: ApproxDP | None) -> tuple[ReplayPlan, Any]:
         losses = np.zeros(FIRST)
         made = Losses(losses, np.zeros(FIRST))
         object.__setattr__(made, "evidence", lambda _: evidence)
-        return Plan(None, False, guarantee, 4.0, 1, Work("replays")), lambda: made
+        return ReplayPlan(None, False, guarantee, 4.0, 1, Work("replays")), lambda: made
 
     claimed = ApproxDP(epsilon=1.0, delta=1e-5)
     for evidence, goes_on in ((0.0, False), (-1.0, False), (0.2, False), (0.3, True), (4.1, False)):
