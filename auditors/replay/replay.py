@@ -55,8 +55,8 @@ LIMITS = (
     Condition(code=Code.BESIDE_RELEASES),
     Condition(code=Code.SAMPLER_RESOLUTION, draws=DRAWS),
 )
-#: From some releases and all of a run's, the relation and the group's size, to a share in [0, 1], and its
-#: scale.
+#: From some of a recording's releases and the rest, the relation and the group's size, to a share in [0, 1],
+#: and its scale.
 BudgetShare: TypeAlias = Callable[
     [Sequence[Release], Sequence[Release], Neighbouring, int], tuple[float, str] | None
 ]
@@ -279,7 +279,8 @@ class _Audited:
         if not still:
             return None
         releases = Releases.of([release.label for release in still])
-        found = budget_share and budget_share(still, self.made, self.runs.neighbouring, group_size)
+        rest = [release for release in self.made if release.label in self.runs.moved]
+        found = budget_share and budget_share(still, rest, self.runs.neighbouring, group_size)
         if not found:
             return Condition(code=Code.UNMOVED, releases=releases)
         code = Code.UNMOVED_MOST if found[0] >= 0.5 else Code.UNMOVED_SHARE

@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from dpaudit.accountants.accounting import Accounted
+from dpaudit.accountants.composition.composition import Composition
 from dpaudit.app.options.files import require_no_input
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.output import print_text, unwrapped
@@ -81,7 +82,8 @@ def report(
     accounted = None if kept is None else accounted_again(found, kept)
     computed = None if accounted is None else _approximate(accounted)
     entry = None if registry is None else _entry(found, computed)
-    text = _card(found, accounted) if form == "card" else report_text(found, computed, form)
+    whole = None if accounted is None else accounted.composition
+    text = _card(found, accounted) if form == "card" else report_text(found, computed, form, whole=whole)
     if registry is not None and entry is not None:
         replace_file(registry, entry.encode())
     if path is None:
@@ -132,11 +134,17 @@ def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
 
 
 def report_text(
-    certificate: Certificate, computed: Sequence[Bound] | None, form: Format = "html", *, up: str = ""
+    certificate: Certificate,
+    computed: Sequence[Bound] | None,
+    form: Format = "html",
+    *,
+    whole: Composition | None = None,
+    up: str = "",
 ) -> str:
     """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it.
 
-    `up` is the address of a page about several certificates, to which a page in HTML links.
+    `whole` is what its releases compose to, where that is known; `up` is the address of a page about several
+    certificates, to which a page in HTML links.
     """
     from dpaudit.app.report.blocks import Linked, Paragraph, html_page, latex, markdown
     from dpaudit.app.report.report_page import report as blocks
@@ -152,7 +160,7 @@ def report_text(
     if not can_draw():
         return html_page([*blocks(certificate, computed), Paragraph(NOT_DRAWN), *links], {})
     with Work("drawing the report"):
-        drawn = charts(certificate)
+        drawn = charts(certificate, whole)
         captions = {name: caption for name, (_, caption) in drawn.items()}
         pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
         return html_page([*blocks(certificate, computed, captions), *links], pictures)
