@@ -155,7 +155,7 @@ def replay(
         audited.reasons += [f"both data sets of the pair {name!r} are the same: {ONE_UNIT}" for name in same]
         if audited_pairs:
             last = np.random.SeedSequence([seed, 2 * len(audited_pairs)])
-            audited.test_samplers(audited_pairs[0].data, last)
+            not_checked += audited.test_samplers(audited_pairs[0].data, last)
         for index, pair in enumerate(audited_pairs):
             for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
                 plan.begin(2 * index + turn)
@@ -286,14 +286,16 @@ class _Audited:
         code = Code.UNMOVED_MOST if found[0] >= 0.5 else Code.UNMOVED_SHARE
         return Condition(code=code, releases=releases, share=found[0], scale=found[1])
 
-    def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> None:
-        """Test every mechanism's live noise against its stated distribution."""
+    def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> list[Condition]:
+        """Test every mechanism's live noise against its stated distribution; returns whose was not tested."""
         probe = SamplerProbe(seed)
         recorded = self.runs.record(data, probe)
         places = {entry.release.label: entry.where for entry in reversed(recorded.entries)}
         for label, p_value in probe.faulty():
             detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
             self.note([Finding(kind="sampler", label=label, detail=detail, where=places.get(label, ""))])
+        untested = probe.untested()
+        return [Condition(code=Code.SAMPLERS, releases=Releases.of(untested))] if untested else []
 
     def direction(self, pair: Pair, seed: np.random.SeedSequence, *, turned: bool) -> None:
         """Audit one pair in one direction."""
