@@ -249,7 +249,7 @@ class Triangular(ValueMechanism):
 
 @pytest.mark.parametrize(("drawn", "faulty"), [(2.0, False), (2.1, True)])
 def test_a_new_mechanism_is_tested_by_its_density(drawn: float, faulty: bool) -> None:
-    mechanism = Triangular(drawn=drawn)
+    mechanism: Any = Triangular(drawn=drawn)
     query = np.array([3.0])
     question: Any = SimpleNamespace(query=query)
     tested = sampler_check._table(mechanism, question, SeededRandomness(1))
@@ -288,7 +288,8 @@ def test_the_certificate_names_what_was_not_tested(
 
 def test_a_new_mechanism_for_vectors_is_left_out_and_an_unknown_one_is_no_case() -> None:
     question: Any = SimpleNamespace(query=np.zeros(2))
-    assert sampler_check._table(Triangular(), question, SeededRandomness(1)) is None
+    new: Any = Triangular()
+    assert sampler_check._table(new, question, SeededRandomness(1)) is None
     unknown: Any = Pair(0.0, 0.0)
     with pytest.raises(AssertionError):
         sampler_check._table(unknown, question, SeededRandomness(1))
