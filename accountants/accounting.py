@@ -13,7 +13,7 @@ from dpaudit.accountants.curves import curves
 from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
-from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, ReleaseAccount, leading_figure
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -115,7 +115,12 @@ def accounted(
     # Under local trust the ledger describes one user, so the number of users never enters. A curator held
     # single units to its budget, whatever groups the claim is about.
     composition = Composition(header.neighbouring, header.group_size if header.budget is None else 1)
-    accounts = _accounts(header, most_rows)
+
+    def alone(release: Release) -> AnyGuarantee:
+        described = (release.mechanism, release.count, release.claimed)
+        return _alone(*described, header.neighbouring, header.group_size)
+
+    accounts = ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
     trusted = TrustedConditions()
     for release in ledger.blocks() if isinstance(ledger, LedgerStream) else ledger:
         composition.add(release)
@@ -131,22 +136,6 @@ def accounted(
             not_checked=tuple(_taken_on_trust(ledger, trusted, claim)),
         )
     return Accounted(header, composition, accounting)
-
-
-def release_accounts(ledger: Ledger) -> tuple[ReleaseAccount, ...]:
-    """The account of each release by itself, as `account` gives them, without a total."""
-    accounts = _accounts(ledger.header, None)
-    for release in ledger:
-        accounts.add(release)
-    return accounts.rows()
-
-
-def _accounts(header: Header, most_rows: int | None) -> ReleaseAccounts:
-    def alone(release: Release) -> AnyGuarantee:
-        described = (release.mechanism, release.count, release.claimed)
-        return _alone(*described, header.neighbouring, header.group_size)
-
-    return ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
 
 
 def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None) -> list[Bound]:

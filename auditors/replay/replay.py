@@ -55,8 +55,7 @@ LIMITS = (
     Condition(code=Code.BESIDE_RELEASES),
     Condition(code=Code.SAMPLER_RESOLUTION, draws=DRAWS),
 )
-#: From some of a recording's releases and the rest, the relation and the group's size, to a share in [0, 1],
-#: and its scale.
+#: From some of a recording's releases, the rest, the relation and the group's size to a share and its scale.
 BudgetShare: TypeAlias = Callable[
     [Sequence[Release], Sequence[Release], Neighbouring, int], tuple[float, str] | None
 ]

@@ -34,6 +34,8 @@ _MECHANISMS = 16
 _OPENED = (
     mechanisms.StreamMechanism | mechanisms.InTurns | mechanisms.GaussianProcess | mechanisms.AboveThreshold
 )
+_Selection = mechanisms.KeySelection | mechanisms.PrivateSelection
+_UNTESTED = mechanisms.HiddenSample | mechanisms.OpaqueMechanism | _Selection
 _BINS = 12
 
 
@@ -121,10 +123,9 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             return _gaussian_bins(mechanism.sample_node(np.zeros(shape), randomness) / mechanism.sigma)
         case mechanisms.MatrixMechanism():
             return _gaussian_bins(_correlated(mechanism, randomness))
-        case mechanisms.SampledMatrix():
-            return _gaussian_bins(_correlated(mechanism.mechanism, randomness))
-        case mechanisms.RandomAllocation():
-            inner = mechanism.mechanism
+        case mechanisms.SampledMatrix(mechanism=inner):
+            return _gaussian_bins(_correlated(inner, randomness))
+        case mechanisms.RandomAllocation(mechanism=inner):
             return _gaussian_bins(inner.sample(np.zeros(DRAWS), randomness) / inner.sigma)
         case mechanisms.GaussianProcess():
             path = mechanism.path((SLOW_DRAWS,), randomness)
@@ -148,12 +149,9 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             shares = np.exp(np.array(logs, dtype=np.float64))
             return np.bincount(chosen, minlength=query.size).astype(np.float64), shares / shares.sum()
         case mechanisms.ValueMechanism():  # a new one
-            if query.size != 1 or mechanism.integer_noise:
-                return None
-            return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
-        case mechanisms.HiddenSample() | mechanisms.KeySelection() | mechanisms.PrivateSelection():
-            return None
-        case _ if not isinstance(mechanism, mechanisms.OpaqueMechanism):
+            if query.size == 1 and not mechanism.integer_noise:
+                return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
+        case _ if not isinstance(mechanism, _UNTESTED):
             assert_never(mechanism)
     return None
 

@@ -133,7 +133,7 @@ def costlier(data: Any, curator: Curator) -> None:
         curator.release(data.sum(axis=0), noise, label="costlier" if last else f"sum {i}")
 
 
-#: Of so many releases in a file the gate keeps the first ones alone, unless they fail.
+#: Of so many releases in a file without a baseline the gate keeps the first ones alone.
 MANY = 24
 
 

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from dpaudit.accountants.accounting import Accounted, release_accounts
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.configuration import Configuration
 from dpaudit.app.gate.places import Places
 from dpaudit.app.gate.report import Checked, Finding, Place
@@ -26,16 +26,9 @@ MOST_GROWN = 20
 
 
 def policy_findings(
-    gate: Gate,
-    name: str,
-    check: Check,
-    *,
-    accounted: Accounted,
-    ledger: Callable[[], Ledger],
-    places: Places,
-    baselines: Mapping[str, Path],
+    gate: Gate, name: str, check: Check, accounted: Accounted, places: Places, baselines: Mapping[str, Path]
 ) -> Iterator[Finding]:
-    """Hold one check's ledger against the policy.
+    """Hold a check's ledger against the policy; with a baseline all its releases have been accounted for.
 
     `baselines` has the file of each baseline that is not read from the path which the check names.
 
@@ -68,10 +61,7 @@ def policy_findings(
         baseline = Certificate.read(file)
         message = _increase(accounted, baseline, named, file.with_name(LEDGER))
         if message:
-            found = accounted.accounting
-            if len(found.releases) < found.overview.total:  # of a file the first ones alone are kept
-                found = found.model_copy(update={"releases": release_accounts(ledger())})
-            after = Side.of_ledger(accounted.header, found)
+            after = Side.of_ledger(accounted.header, accounted.accounting)
             yield from _grown(name, message, Comparison(Side.of_certificate(baseline), after), places)
 
 

@@ -30,13 +30,12 @@ _POINTS = 240
 _APART = 0.02  # decades
 
 Point: TypeAlias = tuple[float, float]
-_Maker: TypeAlias = Callable[[Certificate], Drawn | None]
 
 
 def charts(certificate: Certificate, whole: Composition | None = None) -> dict[str, Drawn]:
     """Each picture that the certificate has figures for, by its name; `whole` as `course` has it."""
     names = ("budget", "course", "profile", "trade-off", "audits")
-    makers: tuple[_Maker, ...] = (_budget, _course, _profile, _trade_off, _audits)
+    makers: Sequence[Callable[[Certificate], Any]] = (_budget, _course, _profile, _trade_off, _audits)
     drawn = {}
     for name, make in zip(names, makers, strict=True):
         with contextlib.suppress(CannotBound, InvalidParameter):  # a claim past all curves still has a report

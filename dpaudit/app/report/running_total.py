@@ -85,9 +85,7 @@ def course(
     """
     held = certificate.budget or certificate.claim.guarantee
     method = certificate.bounds[0].method if certificate.bounds else ""
-    if method in {"pld", "pld+rdp", "rdp"} and costly(
-        whole or compose(certificate.releases, certificate.neighbouring, _units(certificate))
-    ):
+    if method in {"pld", "pld+rdp", "rdp"} and costly(whole or _composed(certificate, certificate.releases)):
         return None
     try:
         return held, list(totals(certificate, held, _MOST_STEPS))
@@ -100,7 +98,7 @@ def totals(certificate: Certificate, scale: AnyGuarantee, most: int) -> Iterator
 
     Raises `CannotBound` where it has no bound there, `IndexError` where that scale has none.
     """
-    so_far = Composition(certificate.neighbouring, _units(certificate))
+    so_far = _composed(certificate, ())
     stops = {max(1, round(len(certificate.releases) * step / most)) for step in range(1, most + 1)}
     for number, release in enumerate(certificate.releases, start=1):
         so_far.add(release)
@@ -108,8 +106,9 @@ def totals(certificate: Certificate, scale: AnyGuarantee, most: int) -> Iterator
             yield number, leading_figure(bounds(so_far, scale)[0].guarantee)
 
 
-def _units(certificate: Certificate) -> int:
-    return certificate.group_size if certificate.budget is None else 1
+def _composed(certificate: Certificate, releases: Iterable[ReleaseAccount]) -> Composition:
+    group = certificate.group_size if certificate.budget is None else 1
+    return compose(releases, certificate.neighbouring, group)
 
 
 def _costs(releases: Sequence[ReleaseAccount]) -> list[float]:

@@ -80,7 +80,7 @@ def report(
             require_no_input(output, certificate, *(() if kept is None else (kept,)))
     found = Certificate.read(certificate)
     accounted = None if kept is None else accounted_again(found, kept)
-    computed = None if accounted is None else _approximate(accounted)
+    computed = None if accounted is None else approximately(accounted)
     entry = None if registry is None else _entry(found, computed)
     whole = None if accounted is None else accounted.composition
     text = _card(found, accounted) if form == "card" else report_text(found, computed, form, whole=whole)
@@ -103,12 +103,8 @@ def accounted_again(certificate: Certificate, path: Path) -> Accounted:
     return require_figures(certificate, ledger)
 
 
-def computed_again(certificate: Certificate, path: Path) -> Sequence[Bound]:
-    """The total as (epsilon, delta); raises as `accounted_again`."""
-    return _approximate(accounted_again(certificate, path))
-
-
-def _approximate(accounted: Accounted) -> Sequence[Bound]:
+def approximately(accounted: Accounted) -> Sequence[Bound]:
+    """The total as (epsilon, delta); empty where it has no bound there."""
     try:
         return accounted.bounds(COMPARED)
     except CannotBound:
@@ -121,7 +117,7 @@ def _card(certificate: Certificate, accounted: Accounted | None) -> str:
         raise UsageError("--format card without the ledger", where="--format", why=why, remedy=remedy)
     from dpaudit.app.report.model_card import model_card
 
-    return model_card(certificate, accounted, _approximate(accounted))
+    return model_card(certificate, accounted, approximately(accounted))
 
 
 def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
