@@ -55,8 +55,7 @@ LIMITS = (
     Condition(code=Code.BESIDE_RELEASES),
     Condition(code=Code.SAMPLER_RESOLUTION, draws=DRAWS),
 )
-#: From some releases and all of a run's, the relation and the group's size, to a share in [0, 1], and its
-#: scale.
+#: From some of a recording's releases, the rest, the relation and the group's size to a share and its scale.
 BudgetShare: TypeAlias = Callable[
     [Sequence[Release], Sequence[Release], Neighbouring, int], tuple[float, str] | None
 ]
@@ -156,7 +155,7 @@ def replay(
         audited.reasons += [f"both data sets of the pair {name!r} are the same: {ONE_UNIT}" for name in same]
         if audited_pairs:
             last = np.random.SeedSequence([seed, 2 * len(audited_pairs)])
-            audited.test_samplers(audited_pairs[0].data, last)
+            not_checked += audited.test_samplers(audited_pairs[0].data, last)
         for index, pair in enumerate(audited_pairs):
             for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
                 plan.begin(2 * index + turn)
@@ -279,14 +278,15 @@ class _Audited:
         if not still:
             return None
         releases = Releases.of([release.label for release in still])
-        found = budget_share and budget_share(still, self.made, self.runs.neighbouring, group_size)
+        rest = [release for release in self.made if release.label in self.runs.moved]
+        found = budget_share and budget_share(still, rest, self.runs.neighbouring, group_size)
         if not found:
             return Condition(code=Code.UNMOVED, releases=releases)
         code = Code.UNMOVED_MOST if found[0] >= 0.5 else Code.UNMOVED_SHARE
         return Condition(code=code, releases=releases, share=found[0], scale=found[1])
 
-    def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> None:
-        """Test every mechanism's live noise against its stated distribution."""
+    def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> list[Condition]:
+        """Test every mechanism's live noise against its stated distribution; returns whose was not tested."""
         probe = SamplerProbe(seed)
         recorded = self.runs.record(data, probe)
         made = zip(reversed(recorded.transcript.entries), reversed(recorded.entries), strict=True)
@@ -295,6 +295,8 @@ class _Audited:
             detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
             shown, where = places.get(label, (None, ""))
             self.note([Finding(kind="sampler", label=shown, detail=detail, where=where)])
+        untested = [places[label][0] for label in probe.untested()]
+        return [Condition(code=Code.SAMPLERS, releases=Releases.of(untested))] if untested else []
 
     def direction(self, pair: Pair, seed: np.random.SeedSequence, *, turned: bool) -> None:
         """Audit one pair in one direction."""

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import assert_never
 
 import numpy as np
 import scipy
@@ -15,6 +16,7 @@ import scipy
 from dpaudit import mechanisms
 from dpaudit.curator.noise import LiveNoise, Question
 from dpaudit.errors import InvalidParameter
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, Array, DiscreteGaussian, DiscreteLaplace
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
@@ -32,6 +34,8 @@ _MECHANISMS = 16
 _OPENED = (
     mechanisms.StreamMechanism | mechanisms.InTurns | mechanisms.GaussianProcess | mechanisms.AboveThreshold
 )
+_Selection = mechanisms.KeySelection | mechanisms.PrivateSelection
+_UNTESTED = mechanisms.HiddenSample | mechanisms.OpaqueMechanism | _Selection
 _BINS = 12
 
 
@@ -45,9 +49,13 @@ class SamplerProbe(LiveNoise):
         live, self._probing = seed.spawn(2)
         super().__init__(live)
         self._asked: dict[AnyMechanism, Question] = {}
+        self._drawn: dict[int, Release] = {}  # by their places in the run
+        self._tested: set[AnyMechanism] = set()
 
     def answer(self, question: Question) -> Array:
         """The answer of a live run."""
+        if question.given:
+            self._drawn[question.number] = question.release
         if len(self._asked) < _MECHANISMS:
             self._asked.setdefault(question.release.mechanism, question)
         return super().answer(question)
@@ -62,8 +70,13 @@ class SamplerProbe(LiveNoise):
                 with suppress(InvalidParameter):  # a value too large for exact noise, which nothing answers
                     tables.append(_table(mechanism, question, randomness))
             p_values = [_p_value(*tested) for tested in tables if tested is not None]
+            self._tested |= {mechanism} if p_values else set()
             if p_values and min(p_values) < FALSE_ALARM / (_MECHANISMS * len(samplers)):
                 yield question.release.label, min(p_values)
+
+    def untested(self) -> list[str]:
+        """The labels of the releases that drew noise which `faulty` did not compare."""
+        return [release.label for release in self._drawn.values() if release.mechanism not in self._tested]
 
 
 def _p_value(counts: Array, probabilities: Array) -> float:
@@ -83,7 +96,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 
 
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
-    """The number of draws in each bin, and each bin's probability; None where no density is known."""
+    """The number of draws in each bin, and each bin's probability; None where it is not tested."""
     query = question.query
     opens = isinstance(mechanism, _OPENED)
     if not (query.size or opens):
@@ -124,8 +137,8 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
             return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
-        case mechanisms.Shuffled(local=mechanisms.RandomizedResponse() as local):
-            return _table(local, question, randomness)
+        case mechanisms.Shuffled():
+            return _table(mechanism.local, question, randomness)
         case mechanisms.AboveThreshold():
             return _compared(mechanism, randomness)
         case mechanisms.Choice():
@@ -135,10 +148,12 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             chosen = np.array([question.draw(randomness) for _ in range(CHOICES)]).astype(np.int64)
             shares = np.exp(np.array(logs, dtype=np.float64))
             return np.bincount(chosen, minlength=query.size).astype(np.float64), shares / shares.sum()
-        case mechanisms.ValueMechanism() if query.size == 1 and not mechanism.integer_noise:
-            return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
-        case _:
-            return None
+        case mechanisms.ValueMechanism():  # a new one
+            if query.size == 1 and not mechanism.integer_noise:
+                return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
+        case _ if not isinstance(mechanism, _UNTESTED):
+            assert_never(mechanism)
+    return None
 
 
 def _compared(mechanism: mechanisms.AboveThreshold, randomness: Randomness) -> tuple[Array, Array]:

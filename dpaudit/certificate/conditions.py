@@ -64,6 +64,7 @@ class Code(StrEnum):
     ALL_RELEASES = "all-releases"
     BESIDE_RELEASES = "beside-releases"
     SAMPLER_RESOLUTION = "sampler-resolution"
+    SAMPLERS = "samplers"
     FIXED_QUERIES = "fixed-queries"
     NO_EXTREME_OUTPUTS = "no-extreme-outputs"
     ROUTED_NOISE = "routed-noise"
@@ -102,6 +103,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.UNMOVED,
         Code.UNMOVED_SHARE,
         Code.UNMOVED_MOST,
+        Code.SAMPLERS,
     },
     "share": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
     "scale": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},

@@ -12,15 +12,18 @@ from dpaudit.ledger.releases import Release
 
 
 def budget_share(
-    part: Sequence[Release], whole: Sequence[Release], neighbouring: Neighbouring, group_size: int = 1
+    part: Sequence[Release], rest: Sequence[Release], neighbouring: Neighbouring, group_size: int = 1
 ) -> tuple[float, str] | None:
-    """What the part costs by itself over what the whole costs, in [0, 1], and on which scale.
+    """What a part of a recording costs by itself over what all of it does, in [0, 1], and on which scale.
 
     In rho, which adds up, or in epsilon at a small delta where there is no rho. None: no bound is known.
     """
     try:
-        total = on_some_scale(compose(whole, neighbouring, group_size))[0].guarantee
-        alone = bounds(compose(part, neighbouring, group_size), total)
+        composition = compose([*part, *rest], neighbouring, group_size)
+        total = on_some_scale(composition)[0].guarantee
+        for release in rest:
+            composition.remove(release)
+        alone = bounds(composition, total)
     except CannotBound:
         return None
     if not alone or leading_figure(total) <= 0.0:

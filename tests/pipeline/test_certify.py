@@ -66,6 +66,83 @@ def test_a_run_is_composed_once(added: list[Any], claim: Claim) -> None:
     assert len(added) == RELEASES
 
 
+#: On the second scale a report's course asks whether the accountant is a costly one.
+SCALES = [["--rho", "0.25"], ["--epsilon", "4", "--delta", "1e-5"]]
+
+
+def verb(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(main, list(arguments), prog_name="dpaudit")
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def certify_into(folder: Path, *claim: str, algorithm: str = "sums") -> None:
+    pair = f"{__file__}:pair"
+    verb("certify", f"{__file__}:{algorithm}", "--pair", pair, "--unit", "row", *claim, "-o", str(folder))
+
+
+@pytest.mark.parametrize("claim", SCALES)
+def test_a_report_adds_each_release_once_more(added: list[Any], tmp_path: Path, claim: list[str]) -> None:
+    """The totals after each release are of as many compositions: one pass, in which one grows."""
+    certify_into(tmp_path / "out", *claim)
+    assert "after each release" in (tmp_path / "out" / "report.html").read_text()
+    assert len(added) == 2 * RELEASES
+    for form in (["--format", "card"], ["-o", str(tmp_path / "page.html")]):
+        added.clear()
+        # Its figures are computed again from the ledger.
+        verb("report", str(tmp_path / "out"), *form)
+        assert len(added) == 2 * RELEASES
+
+
+def test_a_recording_is_composed_once(added: list[Any]) -> None:
+    """The run's ledger, and the audit's own recording, of which no pair moves the last two releases."""
+
+    def one_moves(data: Any, curator: Curator) -> None:
+        for i in range(RELEASES):
+            noise = Gaussian(sigma=6.0, sensitivity=L2(2.0))
+            curator.release(0.0 if i else data.sum(axis=0), noise, label=f"sum {i}")
+
+    certificate = dpaudit.certify(one_moves, DATA, claim=CLAIM, pairs=(DATA, NEIGHBOUR), in_process=True)
+    assert "unmoved-most" in {one.code for one in certificate.not_checked}
+    assert len(added) == 2 * RELEASES
+
+
+def test_a_costlier_run_is_composed_once_and_so_is_its_baseline(
+    added: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    certify_into(tmp_path / "base", *SCALES[0])
+    certify_into(tmp_path / "many", *SCALES[0], algorithm="many")
+    policy = "[tool.dpaudit.policy]\nfail-on-increase = true\n"
+    target = f'[tool.dpaudit.targets.a]\ntarget = "{__file__}:costlier"\npair = "{__file__}:pair"\n'
+    held = 'claim = { rho = 0.25, unit = "row" }\nbaseline = "base/certificate.json"\n'
+    ledger = '[tool.dpaudit.ledgers.b]\nledger = "many/ledger.jsonl"\n'
+    for table, last, number in ((target, "costlier", RELEASES), (ledger, f"sum {MANY - 1}", MANY)):
+        (tmp_path / "pyproject.toml").write_text(policy + table + held)
+        added.clear()
+        report = verb("gate", status=1)
+        assert "costs rho" in report
+        assert f"release {last!r}" in report
+        assert len(added) == number + RELEASES
+
+
+def costlier(data: Any, curator: Curator) -> None:
+    for i in range(RELEASES):
+        last = i == RELEASES - 1
+        noise = Gaussian(sigma=5.0 if last else 6.0, sensitivity=L2(2.0))
+        curator.release(data.sum(axis=0), noise, label="costlier" if last else f"sum {i}")
+
+
+#: Of so many releases in a file without a baseline the gate keeps the first ones alone.
+MANY = 24
+
+
+def many(data: Any, curator: Curator) -> None:
+    for i in range(MANY):
+        noise = Gaussian(sigma=12.0 if i == MANY - 1 else 15.0, sensitivity=L2(2.0))
+        curator.release(data.sum(axis=0), noise, label=f"sum {i}")
+
+
 def test_the_gate_composes_a_run_once_whatever_the_policy(
     added: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

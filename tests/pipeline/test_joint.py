@@ -87,13 +87,13 @@ def test_billboard(dp_audit, name, method, trials):
 """
 
 
-@pytest.mark.nightly
-def test_by_pytest(billboard: Path, python: list[str], tmp_path: Path) -> None:
+@sweep("method", METHODS, everyday=(0,))
+def test_by_pytest(billboard: Path, python: list[str], tmp_path: Path, method: str) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     command = [*python, "-m", "pytest", "-p", "dpaudit.app.testing.pytest_plugin", "-rA", "-q"]
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "test_session.py"],
+        [*command, "-p", "no:cacheprovider", "-k", method, "test_session.py"],
         cwd=tmp_path,
         env={
             **environment,
@@ -104,6 +104,7 @@ def test_by_pytest(billboard: Path, python: list[str], tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    for method, trials in TRIALS.items():
-        assert f"PASSED test_session.py::test_billboard[honest-{method}-{trials}]" in done.stdout, done.stdout
-        assert f"FAILED test_session.py::test_billboard[leaking-{method}-{trials}]" in done.stdout
+    case = f"{method}-{TRIALS[method]}"
+    assert f"PASSED test_session.py::test_billboard[honest-{case}]" in done.stdout, done.stdout
+    assert f"FAILED test_session.py::test_billboard[leaking-{case}]" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout

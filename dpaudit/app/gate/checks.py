@@ -5,12 +5,11 @@ import functools
 import operator
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.audit_plan import AuditPlan, Profile, root_seed
 from dpaudit.app.gate.base import Held, held_to_base
 from dpaudit.app.gate.configuration import Configuration
@@ -29,7 +28,6 @@ from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DpauditError, UsageError
 from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
 from dpaudit.pipeline.certify import NothingReleased, certified
@@ -159,7 +157,7 @@ class _Judge:
         findings = [*proof_findings(name, accounting, places)]
         findings += self._audit_findings(name, certificate.audits, places.whole)
         findings += self._parted(name, found.parted, places.whole)
-        findings += self._policy_findings(name, settings, found.accounted, places, lambda: ledger)
+        findings += policy_findings(self.gate, name, settings, found.accounted, places, self.baselines)
         return replace(
             checked,
             findings=tuple(findings),
@@ -176,7 +174,7 @@ class _Judge:
             settings.ledger,
             functools.partial(self._claim, "ledgers", name, settings),
             allow_unhashed=settings.allow_unhashed,
-            most_rows=MOST_RELEASES + 1,
+            most_rows=MOST_RELEASES + 1 if settings.baseline is None else None,
         )
         accounting = verified.accounting
         first = Place.of(settings.ledger, 1, self.root)
@@ -193,14 +191,13 @@ class _Judge:
             reason = "no claim, in total or for any release" if overview.total else "no releases"
             finding = GateFinding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
             return replace(checked, findings=(finding,))
-        ledger = functools.partial(Ledger.read, settings.ledger, allow_unhashed=settings.allow_unhashed)
         lines = lines_of_failing(settings, accounting) if overview.failed else []
         failing = iter([Place.of(settings.ledger, line, self.root) for line in lines])
         findings = [*proof_findings(name, accounting, Places(first, first, lambda _: next(failing)))]
         if verified.not_certifiable is not None:
             findings.append(GateFinding("inconclusive", name, verified.not_certifiable, first))
         places = Places(first, first, functools.partial(self._line_of, settings))
-        findings += self._policy_findings(name, settings, verified.accounted, places, ledger)
+        findings += policy_findings(self.gate, name, settings, verified.accounted, places, self.baselines)
         return replace(checked, findings=tuple(findings), proof=accounting.verdict)
 
     def _line_of(self, settings: LedgerFile, label: str) -> Place:
@@ -217,13 +214,6 @@ class _Judge:
         except DpauditError as error:
             error.where = self.configuration.place(table, name, "claim")
             raise
-
-    def _policy_findings(
-        self, name: str, settings: Check, found: Accounted, places: Places, ledger: Callable[[], Ledger]
-    ) -> Iterator[GateFinding]:
-        yield from policy_findings(
-            self.gate, name, settings, accounted=found, ledger=ledger, places=places, baselines=self.baselines
-        )
 
     def _lines(self, reference: str, algorithm: Any) -> dict[str, Any]:
         """Where an algorithm is defined and claimed: file and line, or None; asked in its process."""

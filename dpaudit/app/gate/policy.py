@@ -17,7 +17,6 @@ from dpaudit.certificate.verdicts import leading_figure, within
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, ClaimMismatch
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.pipeline.accounting import account
 from dpaudit.pipeline.recheck import LEDGER, require_figures
 
 At = Callable[..., Place]
@@ -27,16 +26,9 @@ MOST_GROWN = 20
 
 
 def policy_findings(
-    gate: Gate,
-    name: str,
-    check: Check,
-    *,
-    accounted: Accounted,
-    ledger: Callable[[], Ledger],
-    places: Places,
-    baselines: Mapping[str, Path],
+    gate: Gate, name: str, check: Check, accounted: Accounted, places: Places, baselines: Mapping[str, Path]
 ) -> Iterator[GateFinding]:
-    """Hold one check's ledger against the policy.
+    """Hold a check's ledger against the policy; with a baseline all its releases have been accounted for.
 
     `baselines` has the file of each baseline that is not read from the path which the check names.
 
@@ -69,7 +61,8 @@ def policy_findings(
         baseline = Certificate.read(file)
         message = _increase(accounted, baseline, named, file.with_name(LEDGER))
         if message:
-            yield from _grown(name, message, baseline, ledger(), places)
+            after = Side.of_ledger(accounted.header, accounted.accounting)
+            yield from _grown(name, message, Comparison(Side.of_certificate(baseline), after), places)
 
 
 def not_checked(check: Check) -> tuple[Condition, ...]:
@@ -117,14 +110,9 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str, own: Path)
     return f"costs {bound_figure(now[0])}; the baseline {path} costs {bound_figure(before[0])}"
 
 
-def _grown(
-    name: str, message: str, baseline: Certificate, ledger: Ledger, places: Places
-) -> Iterator[GateFinding]:
+def _grown(name: str, message: str, compared: Comparison, places: Places) -> Iterator[GateFinding]:
     """The increase at the release that grew most, then the others; at the claim if no release grew."""
-    claim = ledger.claim or baseline.claim
-    again = account(ledger, claim.model_copy(update={"guarantee": baseline.claim.guarantee}))
-    changes = Comparison(Side.of_certificate(baseline), Side.of_ledger(ledger.header, again)).changes()
-    grown = [change for change in changes if change.status in {"new", "costlier"}][:MOST_GROWN]
+    grown = [one for one in compared.changes() if one.status in {"new", "costlier"}][:MOST_GROWN]
     if not grown:
         yield GateFinding("fail-on-increase", name, message, places.claim)
     for number, change in enumerate(grown):

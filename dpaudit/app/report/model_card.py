@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dpaudit.accountants.accounting import Accounted, bounds
-from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, markdown
 from dpaudit.app.report.evaluation import leading, numerics
+from dpaudit.app.report.running_total import totals
 from dpaudit.app.text.output import lower, upper
 from dpaudit.app.text.tables import mechanism_words, sensitivity_words
 from dpaudit.certificate.certificate import Certificate
@@ -44,19 +44,11 @@ def _blocks(certificate: Certificate, accounted: Accounted, computed: Sequence[B
 
 def _course(certificate: Certificate, delta: float) -> list[tuple[str, str]]:
     """The total after some of the releases, evenly spread; empty where it has no bound."""
-    releases, scale = certificate.releases, ApproxDP(epsilon=0.0, delta=delta)
-    stops = sorted({max(1, round(len(releases) * part / _ROWS)) for part in range(1, _ROWS + 1)})
+    found = totals(certificate, ApproxDP(epsilon=0.0, delta=delta), _ROWS)
     try:
-        found = [
-            bounds(compose(releases[:stop], certificate.neighbouring, certificate.group_size), scale)[0]
-            for stop in stops
-        ]
+        return [(f"{number:,}", upper(total)) for number, total in found]
     except (CannotBound, IndexError):
         return []
-    return [
-        (f"{stop:,}", upper(leading_figure(bound.guarantee)))
-        for stop, bound in zip(stops, found, strict=True)
-    ]
 
 
 def _delta_of(certificate: Certificate) -> tuple[float, ...]:

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
 from dpaudit.app.report import chart
 from dpaudit.app.report.chart import INK, Drawn, Spec, axis, by_name, channel, colour, marks
@@ -31,14 +32,14 @@ _APART = 0.02  # decades
 Point: TypeAlias = tuple[float, float]
 
 
-def charts(certificate: Certificate) -> dict[str, Drawn]:
-    """Each picture that the certificate has figures for, by its name."""
+def charts(certificate: Certificate, whole: Composition | None = None) -> dict[str, Drawn]:
+    """Each picture that the certificate has figures for, by its name; `whole` as `course` has it."""
     names = ("budget", "course", "profile", "trade-off", "audits")
-    makers = (_budget, _course, _profile, _trade_off, _audits)
+    makers: Sequence[Callable[[Certificate], Any]] = (_budget, _course, _profile, _trade_off, _audits)
     drawn = {}
     for name, make in zip(names, makers, strict=True):
         with contextlib.suppress(CannotBound, InvalidParameter):  # a claim past all curves still has a report
-            picture = make(certificate)
+            picture = _course(certificate, whole) if make is _course else make(certificate)
             if picture is not None:
                 drawn[name] = picture
     return drawn
@@ -85,8 +86,8 @@ def _budget(certificate: Certificate) -> Drawn | None:
     )
 
 
-def _course(certificate: Certificate) -> Drawn | None:
-    found = course(certificate)
+def _course(certificate: Certificate, whole: Composition | None = None) -> Drawn | None:
+    found = course(certificate, whole)
     if found is None or len(found[1]) < 2:  # one step is no course
         return None
     held, totals = found

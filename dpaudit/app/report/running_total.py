@@ -1,11 +1,11 @@
 """What each release costs of the whole, and what a run had cost after each of its releases."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dpaudit.accountants.accounting import bounds
-from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import rho
 from dpaudit.accountants.curves.profile_points import costly
 from dpaudit.certificate.certificate import Certificate
@@ -75,31 +75,40 @@ def _verdict(verdicts: Iterable[Proof | None]) -> Proof | None:
     return next((verdict for verdict in (Proof.NOT_PROVED, Proof.PROVED) if verdict in found), None)
 
 
-def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, float]]] | None:
+def course(
+    certificate: Certificate, whole: Composition | None = None
+) -> tuple[AnyGuarantee, list[tuple[int, float]]] | None:
     """What is held (the claim, or a filter's budget), and the total after so many releases on its scale.
 
-    None where that takes an accountant too costly to run for each release, or there is none.
+    None where that takes an accountant too costly to run for each release, or there is none. `whole` is what
+    the releases compose to, where that is known.
     """
     held = certificate.budget or certificate.claim.guarantee
-    group = certificate.group_size if certificate.budget is None else 1
-    releases = certificate.releases
-    whole = Composition(certificate.neighbouring, group)
-    for release in releases:
-        whole.add(release)
     method = certificate.bounds[0].method if certificate.bounds else ""
-    if method in {"pld", "pld+rdp", "rdp"} and costly(whole):
+    if method in {"pld", "pld+rdp", "rdp"} and costly(whole or _composed(certificate, certificate.releases)):
         return None
-    stops = {round(len(releases) * step / _MOST_STEPS) for step in range(1, _MOST_STEPS + 1)}
-    so_far = Composition(certificate.neighbouring, group)
-    totals = []
     try:
-        for number, release in enumerate(releases, start=1):
-            so_far.add(release)
-            if number in stops or len(releases) <= _MOST_STEPS:
-                totals.append((number, leading_figure(bounds(so_far, held)[0].guarantee)))
+        return held, list(totals(certificate, held, _MOST_STEPS))
     except (DpauditError, IndexError):
         return None
-    return held, totals
+
+
+def totals(certificate: Certificate, scale: AnyGuarantee, most: int) -> Iterator[tuple[int, float]]:
+    """The total on a scale after each release, or after no more of them than `most`, evenly spread.
+
+    Raises `CannotBound` where it has no bound there, `IndexError` where that scale has none.
+    """
+    so_far = _composed(certificate, ())
+    stops = {max(1, round(len(certificate.releases) * step / most)) for step in range(1, most + 1)}
+    for number, release in enumerate(certificate.releases, start=1):
+        so_far.add(release)
+        if number in stops:
+            yield number, leading_figure(bounds(so_far, scale)[0].guarantee)
+
+
+def _composed(certificate: Certificate, releases: Iterable[ReleaseAccount]) -> Composition:
+    group = certificate.group_size if certificate.budget is None else 1
+    return compose(releases, certificate.neighbouring, group)
 
 
 def _costs(releases: Sequence[ReleaseAccount]) -> list[float]:

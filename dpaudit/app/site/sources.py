@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from dpaudit.accountants.book import Account, Book
 from dpaudit.app.verbs.book import DEFAULT_BOOK
 from dpaudit.app.verbs.certify import OUTPUT
-from dpaudit.app.verbs.report import computed_again
+from dpaudit.app.verbs.report import accounted_again, approximately
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.claims.bounds import Bound
 from dpaudit.errors import DpauditError, InputError, UsageError
@@ -92,7 +92,8 @@ def read_certificate(path: Path) -> Read:
     Raises `DpauditError`: either cannot be read, or they contradict each other.
     """
     certificate, ledger = Certificate.read(path), path.with_name(LEDGER)
-    return Read(certificate, computed_again(certificate, ledger) if ledger.is_file() else None)
+    accounted = accounted_again(certificate, ledger) if ledger.is_file() else None
+    return Read(certificate, None if accounted is None else approximately(accounted))
 
 
 def _files(path: Path, but: Path, found: Sources) -> Iterator[Path]:

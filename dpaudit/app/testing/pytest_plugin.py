@@ -176,8 +176,8 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     What the algorithm prints and the words of its exceptions are in no report of pytest, unless
     ``--dp-show-target-errors`` is given.
 
-    ``method`` is replay (the default), threshold or sequential; ``trials`` the number of recordings, or of
-    runs on each side; further arguments are those of `dpaudit.run`. Returns the audit if it does not refute.
+    ``method`` and ``trials`` are those of `dpaudit.audit`; a method that is named has the gate's number of
+    trials. Further arguments are those of `dpaudit.run`. Returns the audit if it does not refute.
     """
     from dpaudit.app.options.foreign_code import foreign_code
     from dpaudit.app.testing.testing import audit, audit_failure, audit_seed
@@ -200,7 +200,7 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         algorithm: Callable[..., Any],
         pairs: object = None,
         *,
-        method: Method = "replay",
+        method: Method | None = None,
         trials: int | None = None,
         allow_inconclusive: bool = False,
         **run_options: Any,

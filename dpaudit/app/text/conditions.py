@@ -117,6 +117,7 @@ SENTENCES: Final[Mapping[Code, str]] = {
         "the noise of each mechanism is compared with its stated distribution over at most {draws} draws, "
         "which do not show an error of the scale below about 3%"
     ),
+    Code.SAMPLERS: "the samplers of {releases}: only some kinds of mechanism are tested, 16 of them at most",
     Code.FIXED_QUERIES: (
         "that no query depends on an earlier output, as the caller stated; none did in any recording"
     ),

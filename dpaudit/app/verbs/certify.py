@@ -189,7 +189,8 @@ def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
     The certificate comes last: where it stands, everything else does, and the ledger is the one it names.
     """
     certificate = found.certificate
-    replace_file(folder / REPORT, report_text(certificate, found.approximate).encode())
+    page = report_text(certificate, found.approximate, whole=found.accounted.composition)
+    replace_file(folder / REPORT, page.encode())
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())

@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from dpaudit.accountants.accounting import Accounted
+from dpaudit.accountants.composition.composition import Composition
 from dpaudit.app.options.files import require_no_input
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.output import print_text, unwrapped
@@ -79,9 +80,10 @@ def report(
             require_no_input(output, certificate, *(() if kept is None else (kept,)))
     found = Certificate.read(certificate)
     accounted = None if kept is None else accounted_again(found, kept)
-    computed = None if accounted is None else _approximate(accounted)
+    computed = None if accounted is None else approximately(accounted)
     entry = None if registry is None else _entry(found, computed)
-    text = _card(found, accounted) if form == "card" else report_text(found, computed, form)
+    whole = None if accounted is None else accounted.composition
+    text = _card(found, accounted) if form == "card" else report_text(found, computed, form, whole=whole)
     if registry is not None and entry is not None:
         replace_file(registry, entry.encode())
     if path is None:
@@ -101,12 +103,8 @@ def accounted_again(certificate: Certificate, path: Path) -> Accounted:
     return require_figures(certificate, ledger)
 
 
-def computed_again(certificate: Certificate, path: Path) -> Sequence[Bound]:
-    """The total as (epsilon, delta); raises as `accounted_again`."""
-    return _approximate(accounted_again(certificate, path))
-
-
-def _approximate(accounted: Accounted) -> Sequence[Bound]:
+def approximately(accounted: Accounted) -> Sequence[Bound]:
+    """The total as (epsilon, delta); empty where it has no bound there."""
     try:
         return accounted.bounds(COMPARED)
     except CannotBound:
@@ -119,7 +117,7 @@ def _card(certificate: Certificate, accounted: Accounted | None) -> str:
         raise UsageError("--format card without the ledger", where="--format", why=why, remedy=remedy)
     from dpaudit.app.report.model_card import model_card
 
-    return model_card(certificate, accounted, _approximate(accounted))
+    return model_card(certificate, accounted, approximately(accounted))
 
 
 def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
@@ -132,11 +130,17 @@ def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
 
 
 def report_text(
-    certificate: Certificate, computed: Sequence[Bound] | None, form: Format = "html", *, up: str = ""
+    certificate: Certificate,
+    computed: Sequence[Bound] | None,
+    form: Format = "html",
+    *,
+    whole: Composition | None = None,
+    up: str = "",
 ) -> str:
     """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it.
 
-    `up` is the address of a page about several certificates, to which a page in HTML links.
+    `whole` is what its releases compose to, where that is known; `up` is the address of a page about several
+    certificates, to which a page in HTML links.
     """
     from dpaudit.app.report.blocks import Linked, Paragraph, html_page, latex, markdown
     from dpaudit.app.report.report_page import report as blocks
@@ -152,7 +156,7 @@ def report_text(
     if not can_draw():
         return html_page([*blocks(certificate, computed), Paragraph(NOT_DRAWN), *links], {})
     with Work("drawing the report"):
-        drawn = charts(certificate)
+        drawn = charts(certificate, whole)
         captions = {name: caption for name, (_, caption) in drawn.items()}
         pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
         return html_page([*blocks(certificate, computed, captions), *links], pictures)

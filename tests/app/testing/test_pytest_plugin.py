@@ -131,6 +131,8 @@ def test_an_audit_refutes_the_fault_and_not_its_twin(session: Any) -> None:
 
 def test_a_sampling_audit(session: Any) -> None:
     body = """
+from dpaudit.auditors.sampling.curatorless import Plain
+
 def laplace(scale):
     return lambda data, curator: curator.release(
         float(data[0, 0]), Laplace(scale=scale, sensitivity=L1(1.0)), label="a"
@@ -150,12 +152,32 @@ def test_too_little_noise(dp_audit):
 def test_out_of_reach(dp_audit):
     dp_audit(laplace(1.0), PAIR, method="threshold", trials=20)
 
+@claimed(epsilon=1.0)
+def test_own_noise(dp_audit):
+    def noisy(data, generator):
+        return float(data[0, 0]) + generator.laplace()
+
+    found = dp_audit(Plain(noisy), PAIR, trials=200, allow_inconclusive=True)
+    assert (found.method, found.trials) == ("sequential", 200)
+
+@claimed(epsilon=0.2)
+def test_too_little_own_noise(dp_audit):
+    def noisy(data, generator):
+        return float(data[0, 0]) + 0.1 * generator.laplace()
+
+    dp_audit(Plain(noisy), PAIR, trials=200)
+
+@claimed(mu=9.0)
+def test_gaussian(dp_audit):
+    found = dp_audit(laplace(1.0), PAIR, method="gdp", trials=200, allow_inconclusive=True)
+    assert found.method == "gdp"
+
 @claimed(epsilon=9.0)
 def test_out_of_reach_and_allowed(dp_audit):
     dp_audit(laplace(1.0), PAIR, method="threshold", trials=20, allow_inconclusive=True)
 """
     result = session(body)
-    result.assert_outcomes(passed=2, failed=2)
+    result.assert_outcomes(passed=4, failed=3)
     result.stdout.fnmatch_lines(
         [
             "refuted: 0.2-DP*",

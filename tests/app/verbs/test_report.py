@@ -42,7 +42,7 @@ from dpaudit.app.report.chart import marks, specification, svg
 from dpaudit.app.report.report_charts import charts
 from dpaudit.app.report.running_total import MOST_LINES, course, shares
 from dpaudit.app.text.conditions import sentences
-from dpaudit.app.verbs.report import computed_again, report_text
+from dpaudit.app.verbs.report import accounted_again, approximately, report_text
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Audit, Finding, Proof
 from dpaudit.claims.bounds import Bound
@@ -461,7 +461,7 @@ def test_certify_writes_the_report_and_takes_a_statement(
     assert {curve.method for curve in found.profile} >= {"gdp", "zcdp"}
     report = tmp_path / "out" / "report.html"
     assert "published &lt;b&gt;weekly&lt;/b&gt;" in report.read_text()
-    computed = computed_again(found, tmp_path / "out" / "ledger.jsonl")
+    computed = approximately(accounted_again(found, tmp_path / "out" / "ledger.jsonl"))
     assert report.read_text() == report_text(found, computed)
     # Should the next run fail, no report of this one may stand beside its ledger.
     assert dpaudit("certify", mine("failing"), *options).exit_code == 2

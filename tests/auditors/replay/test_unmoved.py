@@ -75,12 +75,12 @@ def test_extreme_outputs_alone_do_not_count_as_moved() -> None:
 def test_shares_are_in_epsilon_where_there_is_no_rho() -> None:
     laplace = Release(label="x", mechanism=Laplace(scale=1.0, sensitivity=L1(1.0)))
     opaque = Release(label="y", mechanism=OpaqueApproxDP(epsilon=1.0, delta=1e-9, justification="a theorem"))
-    share = budget_share([laplace], [laplace, opaque], Neighbouring.REPLACE_ONE)
+    share = budget_share([laplace], [opaque], Neighbouring.REPLACE_ONE)
     assert share is not None
     assert share[1].startswith("epsilon at delta")
     assert 0.3 < share[0] < 0.7
     certain = Release(label="z", mechanism=OpaqueApproxDP(epsilon=1.0, delta=0.5, justification="none"))
-    assert budget_share([laplace], [laplace, certain], Neighbouring.REPLACE_ONE) is None
+    assert budget_share([laplace], [certain], Neighbouring.REPLACE_ONE) is None
 
 
 def test_a_share_has_its_parameters() -> None:

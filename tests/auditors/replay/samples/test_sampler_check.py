@@ -23,7 +23,9 @@ from dpaudit import (
     Frobenius,
     GaussianProcess,
     Laplace,
+    OpaquePureDP,
     Pair,
+    PoissonSampled,
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
@@ -32,6 +34,7 @@ from dpaudit import (
 )
 from dpaudit.auditors.replay import sampler_check
 from dpaudit.auditors.replay.replay import replay
+from dpaudit.certificate.conditions import Code, Condition, Releases
 from dpaudit.mechanisms import ValueMechanism, selection, streams
 from dpaudit.noise import paths
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
@@ -246,9 +249,47 @@ class Triangular(ValueMechanism):
 
 @pytest.mark.parametrize(("drawn", "faulty"), [(2.0, False), (2.1, True)])
 def test_a_new_mechanism_is_tested_by_its_density(drawn: float, faulty: bool) -> None:
-    mechanism = Triangular(drawn=drawn)
+    mechanism: Any = Triangular(drawn=drawn)
     query = np.array([3.0])
     question: Any = SimpleNamespace(query=query)
     tested = sampler_check._table(mechanism, question, SeededRandomness(1))
     assert tested is not None
     assert (sampler_check._p_value(*tested) < sampler_check.FALSE_ALARM) is faulty
+
+
+def samples(data: Any, curator: Curator) -> None:
+    """A mechanism that is tested; two samples of it, and the caller's own noise, which are not."""
+    curator.release(np.zeros(3), Laplace(scale=2.0, sensitivity=L1(1.0)), label="known")
+    sampled = PoissonSampled(rate=0.5, mechanism=Laplace(scale=2.0, sensitivity=L1(1.0)))
+    for label in "ab":
+        curator.release_sum(np.zeros((4, 1)), bound=0.5, mechanism=sampled, label=label)
+    own = OpaquePureDP(epsilon=1.0, justification="a theorem")
+    curator.release_opaque(0.0, lambda value, noise: value + noise.laplace(), own, label="own")
+
+
+def several(number: int) -> Callable[[Any, Curator], None]:
+    def algorithm(data: Any, curator: Curator) -> None:
+        for i in range(number):
+            curator.release(0.0, Laplace(scale=2.0 + i, sensitivity=L1(1.0)), label=f"{i}")
+
+    return algorithm
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "untested"), [(samples, ["a", "b", "own"]), (several(16), []), (several(18), ["16", "17"])]
+)
+def test_the_certificate_names_what_was_not_tested(
+    algorithm: Callable[[Any, Curator], None], untested: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_check, "DRAWS", 8_000)
+    found = [one for one in replay(algorithm, [PAIR], replays=1).not_checked if one.code == Code.SAMPLERS]
+    assert found == ([Condition(code=Code.SAMPLERS, releases=Releases.of(untested))] if untested else [])
+
+
+def test_a_new_mechanism_for_vectors_is_left_out_and_an_unknown_one_is_no_case() -> None:
+    question: Any = SimpleNamespace(query=np.zeros(2))
+    new: Any = Triangular()
+    assert sampler_check._table(new, question, SeededRandomness(1)) is None
+    unknown: Any = Pair(0.0, 0.0)
+    with pytest.raises(AssertionError):
+        sampler_check._table(unknown, question, SeededRandomness(1))
