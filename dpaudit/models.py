@@ -161,6 +161,15 @@ def _unnamed(model: type[BaseModel], values: Sequence[object]) -> InputError:
     return InvalidParameter(what, where=model.__name__, why=why, remedy=remedy)
 
 
+#: Pydantic's complaints about a range: where its end is found, what is wrong, and what to give.
+_RANGES: Mapping[str, tuple[str, str, str]] = {
+    "greater_than": ("gt", "is not above", "above"),
+    "greater_than_equal": ("ge", "is below", "of at least"),
+    "less_than": ("lt", "is not below", "below"),
+    "less_than_equal": ("le", "is above", "of at most"),
+}
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
     """Pydantic's first complaint as an error of ours that names field, value and place."""
     first = error.errors(include_url=False)[0]
@@ -189,6 +198,10 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
             remedy = f"{did_you_mean(path[0], known)}known fields: {', '.join(known)}"
         why = "a misspelled field would have to be guessed"
         return InvalidParameter(f"unknown field {path[-1]!r}", where=place, why=why, remedy=remedy)
+    if kind in _RANGES:
+        end, wrong, right = _RANGES[kind]
+        what = f"{_short(first.get('input'))} {wrong} {context[end]:g}"
+        return InvalidParameter(what, where=place, remedy=f"give a number {right} {context[end]:g}")
     shown = "" if kind == "value_error" else f" (got {_short(first.get('input'))})"
     return InvalidParameter(f"{message}{shown}", where=place, remedy=_remedy(first))
 

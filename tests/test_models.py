@@ -32,7 +32,7 @@ def test_a_wrong_word_or_type_is_answered_with_what_to_give() -> None:
         Claim(ZCDP(rho=1.0), unit="row", neighbouring="replace_one")
     with pytest.raises(InvalidParameter, match=r"do:  give a Sensitivity, such as L2\(1.0\)"):
         Gaussian(sigma=1.0, sensitivity=2.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter, match="do:  give a finite number in the stated range"):
+    with pytest.raises(InvalidParameter, match=r"-1\.0 is below 0(.|\n)*do:  give a number of at least 0"):
         ZCDP(rho=-1.0)
 
 

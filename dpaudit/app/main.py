@@ -3,6 +3,7 @@
 import atexit
 import gc
 import importlib
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import click
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
 from dpaudit.app.text.progress import progress_shown
 from dpaudit.app.text.streams import open_closed_streams, silenced
+from dpaudit.errors import UsageError
 
 #: Verb -> its module in this folder, the command's name there, and its line in `--help`.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
@@ -90,6 +92,23 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(lines.items()))
 
 
+class _Refused(click.UsageError):
+    """A command line that click refuses, told as every error is: its usage, and an error of four parts."""
+
+    def __init__(self, error: click.UsageError, where: str) -> None:
+        said, *instead = re.split(r"\.? (?=Did you mean |Verbs are )", error.format_message(), maxsplit=1)
+        said = said.removesuffix(".")
+        super().__init__(said, error.ctx)
+        where = error.ctx.command_path if error.ctx else where
+        why, remedy = "the intention would have to be guessed", "".join(instead) or f"see {where} --help"
+        self._told = UsageError(said, where=where, why=why, remedy=remedy)
+
+    def show(self, file: Any = None) -> None:
+        """Print the usage and the error."""
+        usage = f"{self.ctx.get_usage()}\n" if self.ctx else ""
+        click.echo(f"{usage}error: {self._told}", file=file, err=True)
+
+
 class Verbs(LazyGroup):
     """The group of dpaudit's verbs."""
 
@@ -123,6 +142,10 @@ class Verbs(LazyGroup):
         """Parse; a closed pipe ends the help quietly."""
         try:
             return super().make_context(*args, **extra)
+        except click.exceptions.NoArgsIsHelpError:
+            raise
+        except click.UsageError as error:
+            raise _Refused(error, "dpaudit") from None
         except BrokenPipeError:
             raise click.exceptions.Exit(silenced()) from None
 
@@ -148,7 +171,13 @@ class Verbs(LazyGroup):
             meant = [
                 f"--{one}" for one in difflib.get_close_matches(error.option_name[2:], known, cutoff=0.7)
             ]
-            raise click.NoSuchOption(error.option_name, possibilities=meant, ctx=error.ctx) from None
+            told = click.NoSuchOption(error.option_name, possibilities=meant, ctx=error.ctx)
+            raise _Refused(told, "dpaudit") from None
+        except click.exceptions.NoArgsIsHelpError:
+            raise
+        except click.UsageError as error:
+            verb = ctx.invoked_subcommand
+            raise _Refused(error, f"{ctx.command_path} {verb}" if verb else ctx.command_path) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt as stop:

@@ -67,7 +67,9 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
     for name, field in _fields(model).items():
         if field.is_required() and name not in stated:
             why, remedy = "its value would have to be guessed", f"add {spelled(name)}"
-            raise InvalidParameter(f"{kind} without it", where=spelled(name), why=why, remedy=remedy)
+            raise InvalidParameter(
+                f"{kind} needs {spelled(name)}", where=spelled(name), why=why, remedy=remedy
+            )
     sampling = {name: stated[name] for name in _SAMPLING if name in stated and name not in _fields(model)}
     with named_by(lambda name: spelled("sensitivity" if name == "value" else name)):
         mechanism: Any = _made(model, stated)

@@ -196,6 +196,25 @@ def test_a_terminal_without_unicode(ledger_file: Any, tmp_path: Path) -> None:
     assert b"PROVED" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("audit", "dp-apvi", "--method", "foo"), "dpaudit audit: Invalid value for '--method': 'foo'"),
+        (("sign", "x"), "dpaudit sign: Missing option '--key'\n"),
+        (("import", "opacus", "nofile"), "dpaudit import: Missing option '-o' / '--output'\n"),
+        (("certify", "--seed"), "dpaudit certify: Option '--seed' requires an argument\n"),
+        (("book", "frobnicate"), "dpaudit book: No such command 'frobnicate'\n"),
+        (("--frobnicate",), "dpaudit: No such option '--frobnicate'\n"),
+    ],
+)
+def test_a_line_that_click_refuses_is_an_error_of_four_parts(dpaudit: Any, line: Any, said: str) -> None:
+    result = dpaudit(*line)
+    assert (result.exit_code, result.stdout) == (2, "")
+    place = said.partition(":")[0]
+    assert f"error: DPA105 {said}" in result.stderr
+    assert f"\n  why: the intention would have to be guessed\n  do:  see {place} --help" in result.stderr
+
+
 def test_a_mistyped_verb_is_met_with_the_one_that_may_have_been_meant(dpaudit: Any) -> None:
     assert "Did you mean certify?" in dpaudit("certfy", "dp-apvi").stderr
     assert "Did you mean '--trials'?" in dpaudit("audit", "dp-apvi", "--trails", "3").stderr

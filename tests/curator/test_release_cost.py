@@ -140,7 +140,7 @@ def test_a_mechanism_changed_after_it_was_accepted_is_read_back_again() -> None:
     changed = Gaussian(sigma=1.5, sensitivity=L2(1.0))
     assert new_release("x", changed).mechanism == NOISE
     object.__setattr__(changed, "sigma", -1.5)
-    with pytest.raises(InvalidParameter, match="greater than 0"):
+    with pytest.raises(InvalidParameter, match="is not above 0"):
         new_release("x", changed)
 
 
