@@ -2,8 +2,8 @@
 
 Of hundreds of events on the same runs, the one whose frequencies differ most differs by luck. A logistic
 regression says from all runs how likely each score is on either side. It is linear in the score, as it is if
-the score is a log-likelihood ratio; where the runs say so clearly, it levels off, or is a piecewise linear
-function of the score's rank. It is a guide to the choice of an event, and no part of its test.
+the score is a log-likelihood ratio; where the runs say so clearly, it levels off, is quadratic, or is a
+piecewise linear function of the score's rank. It guides the choice of an event, and is no part of its test.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ _TOO_FAR = 3.5
 _RIDGE = np.concatenate([[1e-6, 1e-2], np.full(len(_BENDS), 10.0)])
 #: How far out a score counts, in spreads; beyond which quantiles a ratio that levels off is constant.
 _REACH, _LEVEL = 100.0, 0.5
-#: By how much the log-likelihood must grow for the ratio to level off, or to bend.
-_LEVELLED, _BENT = 2.0, 8.0
+#: By how much the log-likelihood must grow for the ratio to level off or be quadratic, or to bend.
+_BY_ONE, _BENT = 2.0, 8.0
 #: With fewer runs than this a side the penalties are smaller in proportion: few runs may bend the ratio too.
 _FULL_RIDGE = 4000
 
@@ -106,7 +106,8 @@ def _log_ratio(data: Array, neighbour: Array, scores: Array) -> Array:
     found = []
     for features, price in (
         ([standard], 0.0),
-        ([np.clip(level, -_LEVEL, _LEVEL)], _LEVELLED),
+        ([np.clip(level, -_LEVEL, _LEVEL)], _BY_ONE),
+        ([standard, standard**2], _BY_ONE),
         ([level, np.maximum(0.0, level - _BENDS)], _BENT),
     ):
         rows = np.concatenate([np.ones_like(level), *features], axis=1)
