@@ -1,8 +1,9 @@
 """Events at the tails of a score, and how likely each is by a smooth likelihood ratio.
 
 Of hundreds of events on the same runs, the one whose frequencies differ most differs by luck. A logistic
-regression on a piecewise linear function of the score's rank says how likely each score is on either side
-from all runs near it; it is a guide to the choice of an event, and no part of its test.
+regression says from all runs how likely each score is on either side. It is linear in the score, as it is if
+the score is a log-likelihood ratio; where the runs say so clearly, it levels off, is quadratic, or is a
+piecewise linear function of the score's rank. It guides the choice of an event, and is no part of its test.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ _BENDS = np.arange(-3.0, 4.0)
 _TOO_FAR = 3.5
 #: Of constant, slope and bends: a fault that few runs show must still show.
 _RIDGE = np.concatenate([[1e-6, 1e-2], np.full(len(_BENDS), 10.0)])
+#: How far out a score counts, in spreads; beyond which quantiles a ratio that levels off is constant.
+_REACH, _LEVEL = 100.0, 0.5
+#: By how much the log-likelihood must grow for the ratio to level off or be quadratic, or to bend.
+_BY_ONE, _BENT = 2.0, 8.0
 #: With fewer runs than this a side the penalties are smaller in proportion: few runs may bend the ratio too.
 _FULL_RIDGE = 4000
 
@@ -68,7 +73,8 @@ def smoothed(samples: Samples, found: Candidates) -> tuple[Array, Array]:
     edges = np.stack([at, np.nextafter(at, np.inf)], axis=1).ravel()
     data, neighbour = (_counts(side, edges) for side in (samples.data, samples.neighbour))
     runs = data + neighbour
-    odds = scipy.special.expit(_log_ratio(data, neighbour))
+    halves = np.interp((np.arange(len(runs)) - 1) / 2, np.arange(len(at)), np.nan_to_num(at) / 2)
+    odds = scipy.special.expit(_log_ratio(data, neighbour, halves))
     sides = [runs * odds, runs * (1 - odds)]
     above = [np.append(np.cumsum(side[::-1])[::-1], 0.0) / max(float(side.sum()), 1e-300) for side in sides]
     # The first cell lies below all edges; cell 2i + 1 is threshold i alone.
@@ -88,13 +94,25 @@ def _counts(scores: Array, edges: Array) -> Array:
     return np.bincount(at, minlength=len(edges) + 1).astype(np.float64)
 
 
-def _log_ratio(data: Array, neighbour: Array) -> Array:
+def _log_ratio(data: Array, neighbour: Array, scores: Array) -> Array:
     """The log-odds of "data" in cells of increasing scores with these counts, [cells] each."""
     runs = data + neighbour
+    used, careful = runs > 0, min(1.0, float(runs.sum()) / (2 * _FULL_RIDGE))
     rank = (np.cumsum(runs) - runs / 2) / runs.sum()
-    level = scipy.special.ndtri(np.clip(rank, 1e-12, 1 - 1e-12))
-    bends = np.maximum(0.0, level[:, None] - _BENDS)
-    features = np.concatenate([np.ones((len(level), 1)), level[:, None], bends], axis=1)
-    used = runs > 0
-    ridge = _RIDGE * min(1.0, float(runs.sum()) / (2 * _FULL_RIDGE))
-    return np.asarray(features @ logistic_weights(features[used], data[used], neighbour[used], ridge))
+    level = scipy.special.ndtri(np.clip(rank, 1e-12, 1 - 1e-12))[:, None]
+    low, middle, high = np.interp([0.1, 0.5, 0.9], rank, scores)
+    with np.errstate(over="ignore"):
+        standard = np.clip((scores - middle) / max(high - low, 1e-300), -_REACH, _REACH)[:, None]
+    found = []
+    for features, price in (
+        ([standard], 0.0),
+        ([np.clip(level, -_LEVEL, _LEVEL)], _BY_ONE),
+        ([standard, standard**2], _BY_ONE),
+        ([level, np.maximum(0.0, level - _BENDS)], _BENT),
+    ):
+        rows = np.concatenate([np.ones_like(level), *features], axis=1)
+        ridge = _RIDGE[: rows.shape[1]] * careful
+        odds = rows @ logistic_weights(rows[used], data[used], neighbour[used], ridge)
+        loss = data @ np.logaddexp(0, -odds) + neighbour @ np.logaddexp(0, odds)
+        found.append((float(loss) + price * careful, odds))
+    return np.asarray(min(found, key=lambda one: one[0])[1])

@@ -1,10 +1,11 @@
 """How near `threshold` comes to the best single event: the table of docs/auditing/auditing.md.
 
-`python docs/programs/make_small_epsilon.py [--audits N] [--only NAME ...] [--write]` prints it; about a quarter of
-an hour for 11 audits of each. `--write` puts it into the page.
+`python docs/programs/make_small_epsilon.py [--audits N] [--known N] [--only NAME ...] [--write]` prints it; about
+half an hour. `--write` puts it into the page.
 
 The mechanisms are eight of DP-Sniper (Bichsel, Steffen, Bogunovic, Vechev 2021), at its parameters and on the
-neighbouring pairs that it found; its NoisyHist1 keeps its claim of 0.1. The score is the default, learned one.
+neighbouring pairs that it found; its NoisyHist1 keeps its claim of 0.1. The score is the default one, or the exact
+likelihood ratio: what the audit then falls short of the best event is lost by its choice of an event alone.
 The best bound is the largest that one event gives if all the runs test it and its counts are the expected ones.
 The probabilities of the outcomes are exact, or integrals on a grid. Outcomes in the order of their likelihood
 ratio are the events among which the best one is (Neyman and Pearson 1933).
@@ -29,7 +30,7 @@ from dpaudit.mechanisms import Array
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "auditing" / "auditing.md"
 BEGIN, END = "<!-- written by make_small_epsilon.py -->\n", "<!-- end of the table -->\n"
-RUNS, AUDITS, ERROR = 400_000, 11, 0.05
+RUNS, AUDITS, KNOWN, ERROR = 400_000, 11, 51, 0.05
 _GRID = np.linspace(-600.0, 600.0, 24_001)  # edges of cells of noisy values
 _MIDDLES = (_GRID[1:] + _GRID[:-1]) / 2
 
@@ -39,11 +40,12 @@ class Mechanism:
     """One algorithm and the pair of query answers it is audited on.
 
     `rows(answers, generator, runs)` draws outputs [runs, ...]; `cells(answers)` are the probabilities of the
-    outcomes, alike in order for both.
+    outcomes, alike in order for both, and `place(outputs)` which of them each output is, [runs].
     """
 
     rows: Callable[[Array, Generator, int], Array]
     cells: Callable[[Array], Array]
+    place: Callable[[Array], Array]
     pair: tuple[Array, Array]
 
     def samples(self, runs: int, seed: int) -> Samples:
@@ -53,6 +55,13 @@ class Mechanism:
             for side, answers in enumerate(self.pair)
         ]
         return Samples(*sides, seed)
+
+    def ratios(self) -> Array:
+        """The log-likelihood ratio of each outcome; in the far tails more digits than these are rounding."""
+        p, q = (self.cells(answers) for answers in self.pair)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(p) - np.log(q)
+        return np.where(np.isnan(ratio), 0.0, np.round(ratio, 4))
 
     def best(self, runs: int) -> float:
         """The largest bound of any one event, at its expected counts in so many runs a side."""
@@ -74,6 +83,11 @@ def _best(p: Array, q: Array, runs: int) -> float:
     return best
 
 
+def _cell(values: Array, edges: Array = _GRID) -> Array:
+    """The cell of each value between edges."""
+    return np.clip(np.searchsorted(edges, values) - 1, 0, len(edges) - 2)
+
+
 def histogram(scale: float) -> Mechanism:
     """Laplace noise on every bin, of which the first differs."""
 
@@ -84,7 +98,10 @@ def histogram(scale: float) -> Mechanism:
         # The other bins are the same on both sides, and say nothing.
         return np.diff(laplace.cdf(_GRID * scale / 10, loc=answers[0], scale=scale))
 
-    return Mechanism(rows, cells, (np.array([0.0, 1, 1, 1, 1]), np.ones(5)))
+    def place(outputs: Array) -> Array:
+        return _cell(outputs[:, 0], _GRID * scale / 10)
+
+    return Mechanism(rows, cells, place, (np.array([0.0, 1, 1, 1, 1]), np.ones(5)))
 
 
 def noisy_maximum(noise: rv_continuous, pair: tuple[Array, Array]) -> Mechanism:
@@ -97,7 +114,7 @@ def noisy_maximum(noise: rv_continuous, pair: tuple[Array, Array]) -> Mechanism:
     def cells(answers: Array) -> Array:
         return np.diff(np.prod([noise.cdf(_GRID, loc=one, scale=20.0) for one in answers], axis=0))
 
-    return Mechanism(rows, cells, pair)
+    return Mechanism(rows, cells, _cell, pair)
 
 
 def _levels(scale: float) -> tuple[Array, Array]:
@@ -149,7 +166,20 @@ def sparse_vector(first: float, queries: float, pair: tuple[Array, Array], form:
             before = before * below
         return np.concatenate([*found, [before.sum()]])
 
-    return Mechanism(rows, cells, pair)
+    def place(outputs: Array) -> Array:
+        if not queries:
+            return np.where(outputs.all(axis=1), 2, outputs.any(axis=1))
+        if form == "all":
+            first, second = (half.sum(axis=1) for half in np.split(outputs, 2, axis=1))
+            return ((outputs.shape[1] // 2 + 1) * first + second).astype(int)
+        yes = outputs > (-1000.0 if form == "values" else 0.0)
+        at = np.where(yes.any(axis=1), yes.argmax(axis=1), outputs.shape[1])
+        if form == "stops":
+            return at
+        value = _cell(outputs[np.arange(len(outputs)), yes.argmax(axis=1)])
+        return len(_MIDDLES) * at + np.where(yes.any(axis=1), value, 0)
+
+    return Mechanism(rows, cells, place, pair)
 
 
 _ONES = np.ones(10)
@@ -168,23 +198,32 @@ MECHANISMS = {
 }
 
 INTRODUCTION = """\
-| mechanism | best event | median of {audits} audits | least to largest | share |
-|---|---:|---:|---:|---:|
+| mechanism | best event | median of {audits} audits | least to largest | share | ratio given: median of {known} \
+| share |
+|---|---:|---:|---:|---:|---:|---:|
 """
 AFTER = "\n(`python docs/programs/make_small_epsilon.py --write`.)\n"
 
 
-def bounds(mechanism: Mechanism, audits: int) -> Iterator[float]:
-    """The bound of each audit."""
+def bounds(mechanism: Mechanism, audits: int, *, known: bool = False) -> Iterator[float]:
+    """The bound of each audit; of the default score, or of the likelihood ratio where it is `known`."""
+    ratios = mechanism.ratios()
     for seed in range(audits):
-        yield threshold(mechanism.samples(RUNS, seed), delta=0.0, confidence=1 - ERROR).epsilon_lower
+        samples = mechanism.samples(RUNS, seed)
+        if known:
+            samples = Samples(
+                *(ratios[mechanism.place(side)] for side in (samples.data, samples.neighbour)), seed
+            )
+        yield threshold(samples, delta=0.0, confidence=1 - ERROR).epsilon_lower
 
 
-def row(name: str, audits: int) -> str:
+def row(name: str, audits: int, known: int) -> str:
     """One line of the table."""
-    best, found = MECHANISMS[name].best(RUNS), np.array(list(bounds(MECHANISMS[name], audits)))
-    middle = float(np.median(found))
-    cells = f"{best:.3g}", f"{middle:.3g}", f"{found.min():.3g} to {found.max():.3g}", f"{middle / best:.0%}"
+    mechanism = MECHANISMS[name]
+    best, found = mechanism.best(RUNS), np.array(list(bounds(mechanism, audits)))
+    middles = float(np.median(found)), float(np.median(list(bounds(mechanism, known, known=True))))
+    (median, share), given = ((f"{middle:.3g}", f"{middle / best:.0%}") for middle in middles)
+    cells = f"{best:.3g}", median, f"{found.min():.3g} to {found.max():.3g}", share, *given
     return f"| `{name}` | {' | '.join(cells)} |\n"
 
 
@@ -192,13 +231,16 @@ def main() -> int:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--audits", type=int, default=AUDITS)
+    parser.add_argument(
+        "--known", type=int, default=KNOWN, help="audits to which the likelihood ratio is given"
+    )
     parser.add_argument("--only", nargs="*", choices=MECHANISMS, default=list(MECHANISMS))
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    lines = [INTRODUCTION.format(audits=given.audits)]
+    lines = [INTRODUCTION.format(audits=given.audits, known=given.known)]
     sys.stdout.write(lines[0])
     for name in given.only:
-        lines.append(row(name, given.audits))
+        lines.append(row(name, given.audits, given.known))
         sys.stdout.write(lines[-1])
         sys.stdout.flush()
     if given.write:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,11 +17,19 @@ from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilo
 from dpaudit.auditors.statistics.learning.classifier import Learner
 from dpaudit.auditors.statistics.samples import Rounding, Samples, rounding
 from dpaudit.auditors.statistics.sequential import sequential
-from dpaudit.auditors.statistics.threshold import ROUNDED, ThresholdEvent, out_of_reach, threshold
+from dpaudit.auditors.statistics.threshold import (
+    ROUNDED,
+    ThresholdEvent,
+    event_for_epsilon,
+    out_of_reach,
+    threshold,
+)
+from dpaudit.auditors.statistics.two_proportions import by_epsilon
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.mechanisms import Array
 from tests.sweeps import sweep
 
 
@@ -46,6 +55,45 @@ def test_a_million_scores_are_tested_in_arrays(python_calls: Any) -> None:
     samples = gaussian(1.0, 1_000_000, 0)
     assert 3.0 < threshold(samples, delta=1e-5).epsilon_lower < 4.377
     assert python_calls(lambda: threshold(samples, delta=1e-5)) < 20_000
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.0, 2.0])
+def test_the_chosen_event_is_close_to_the_best_one_of_laplace_noise(shift: float) -> None:
+    """By its probabilities, so that only the choice is at stake: no far-out event is best."""
+    n, promised = 8500, by_epsilon(8500, 0.0, 0.05)
+    upper = scipy.stats.laplace.sf
+
+    def promise(at: float | Array) -> Array:
+        return promised(n * upper(at - shift), n * upper(at))
+
+    for seed in range(10):
+        event, _ = event_for_epsilon(laplace(shift, 1500, seed), np.zeros(1), np.zeros(1), n, 0.05)
+        # The noise is symmetric: what the data exceeds is as likely as what its neighbour falls below.
+        at = event.threshold if event.upper else shift - event.threshold
+        assert event.upper != event.swapped
+        assert promise(at) >= 0.85 * promise(np.linspace(-2, 8, 1001)).max()
+
+
+@pytest.mark.parametrize("runs", [9_000, 60_000])
+def test_the_event_of_a_log_likelihood_ratio_is_close_to_the_best_one(runs: int) -> None:
+    """Ratios of six outcomes, the last of them rare: what few runs show by luck is not believed."""
+    p = np.array([0.3, 0.3, 0.2, 0.16, 0.0385, 0.0015])
+    ratio = np.array([-0.25, -0.1, 0.05, 0.2, 0.3, 0.4])
+    q = p * np.exp(-ratio)
+    q /= q.sum()
+    ratio, n = np.log(p / q), 6 * runs
+    events = [(p[at:].sum(), q[at:].sum()) for at in range(6)] + [
+        (q[:at].sum(), p[:at].sum()) for at in range(6)
+    ]
+    promised = by_epsilon(n, 0.0, 0.05)(*(n * np.array(events).T))
+    random = np.random.default_rng(0)
+    for _ in range(10):
+        sides = [random.choice(ratio, runs, p=side) for side in (p, q)]
+        event, _ = event_for_epsilon(Samples(*sides), np.zeros(1), np.zeros(1), n, 0.05)
+        lower = int(np.sum(ratio <= event.threshold + 1e-9))
+        at = int(np.sum(ratio < event.threshold - 1e-9)) if event.upper else 6 + lower
+        assert event.upper != event.swapped
+        assert promised[at % 12] >= 0.95 * promised.max()
 
 
 CLAIMS = [
