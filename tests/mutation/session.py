@@ -71,7 +71,6 @@ FILES = {
     "dpaudit/accountants/curves/curves.py": ("accountants/curves/test_curves.py",),
     "dpaudit/accountants/curves/rdp.py": ("accountants/curves/test_rdp.py",),
     "dpaudit/auditors/statistics/betting.py": STATISTICS,
-    "dpaudit/auditors/statistics/sequential.py": STATISTICS,
     "dpaudit/auditors/statistics/threshold.py": STATISTICS,
     "dpaudit/auditors/statistics/gdp.py": ("auditors/statistics/test_gdp.py",),
     "dpaudit/auditors/statistics/clopper_pearson.py": ("auditors/statistics/test_clopper_pearson.py",),

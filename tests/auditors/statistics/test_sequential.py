@@ -11,7 +11,7 @@ import pytest
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.statistics import sequential as sequential_module
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, pairs_needed
-from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import Sequential, SequentialFeed, begin, sequential
 from dpaudit.certificate.verdicts import Audit, Experiment
@@ -129,7 +129,9 @@ def test_scores_come_in_pairs() -> None:
     with pytest.raises(DataError):
         begin().update(np.zeros(3), np.zeros(2))
     with pytest.raises(DataError):
-        begin().update(np.array([math.nan]), np.zeros(1))
+        begin().update(np.array([math.nan, 1.0]), np.zeros(2))
+    with pytest.raises(DataError):
+        begin().update(np.zeros(2), np.array([1.0, math.nan]))
 
 
 def test_what_is_refuted_follows_from_the_largest_wealth_of_each_claim() -> None:
@@ -203,6 +205,8 @@ def test_a_claimed_curve_has_a_wealth_of_its_own(mu: float) -> None:
     assert [begin(claim=stated, delta=delta).separate for delta in (None, 0.2)] == [False, True]
     assert begin(claim=stated).bank.tolist() == [0.0, 0.5, 0.7, 1.0]
     assert not begin(delta=0.2).separate
+    two = ClaimedPoints(np.array([0.0, 1.0]), np.array([0.1, 0.01]), 0.1, 0.0)
+    assert replace(begin(claim=stated), points=two).separate
 
 
 def _features(n: int, seed: int) -> Samples:
