@@ -108,9 +108,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     What an audit found may have been caught by the test, or raised in a thread that it started.
     """
     result = yield
-    for failure in pyfuncitem.stash.get(_AUDITS, [""]) or ["nothing to check: dp_audit was never called"]:
-        if failure:
-            pytest.fail(failure, pytrace=False)
+    for found in pyfuncitem.stash.get(_AUDITS, [""]) or ["nothing to check: dp_audit was never called"]:
+        if found:
+            pytest.fail(found, pytrace=False)
     run = pyfuncitem.stash.get(_RUN, None)
     failure = None if run is None else run.failure()
     if failure is not None:
