@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from dpaudit.auditors.sampling.elsewhere import sides_of
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
-from dpaudit.auditors.sampling.scores import Score, flatten
+from dpaudit.auditors.sampling.scores import Score, flatten, has_unseen
 from dpaudit.auditors.sampling.store import remember_look
 from dpaudit.auditors.sampling.trial import Auditable, Side
 from dpaudit.auditors.sampling.trials import Trials, run_trials
@@ -166,6 +166,8 @@ def audit_by_sampling(
     for one in ended:
         one.remember()
     whole = combine_pairs(audits, planned=len(pairs), confidence=confidence)
+    if any(one.unseen for one in ended):
+        whole = whole.model_copy(update={"inconclusive": (*whole.inconclusive, _UNSEEN)})
     if not ended[-1].interrupted or whole.verdict is Experiment.REFUTED:
         return whole
     # A refutation stands; that nothing was refuted yet is no result.
@@ -204,6 +206,12 @@ def combine_pairs(audits: Sequence[Audit], *, planned: int, confidence: float) -
 
 def _largest(figures: Iterable[float | None]) -> float | None:
     return max((figure for figure in figures if figure is not None), default=None)
+
+
+_UNSEEN: Final = (
+    "an output holds an object whose content is not seen, such as a function, a generator or an open file: "
+    "return values, or give a score"
+)
 
 
 @dataclass(frozen=True)
@@ -247,6 +255,8 @@ class _PairAudit:
     #: Whether Ctrl-C ended it, and after how many runs a side.
     interrupted: bool = False
     done: int = 0
+    #: Whether an output held what no score was made of.
+    unseen: bool = False
 
     def __post_init__(self) -> None:
         limit = self.plan.time_limit
@@ -274,7 +284,7 @@ class _PairAudit:
         how |= {"score": chosen, "batch": batch, "progress": self._progress, "run_options": options}
         how |= {"host": host}
         runs = run_trials(algorithm, self.pair, plan.trials, fixed_size=self._feed is None, **how)
-        self.done = len(runs)
+        self.done, self.unseen = len(runs), has_unseen(runs.kinds)
         self.interrupted = not runs.complete and self._ended is None
         if self.interrupted and (self.can_go_on or len(runs) < FEWEST):
             return None

@@ -6,7 +6,6 @@ and that a run raised. What is no number goes into the outcome's *kind*, or beco
 
 import dataclasses
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpaudit.errors import DpauditError, ScoreShape
 from dpaudit.mechanisms import Array
+from dpaudit.processes.wire import NotPlain, portrait
 
 #: From one output to a number or a vector. A score may carry ``batch``, from the outputs of many trials
 #: (each array with a leading axis over the trials) to [n] or [n, k].
@@ -26,12 +26,15 @@ Score = Callable[[Any], Any]
 _DEPTH = 12
 #: Marks numbers that are hashes; no key is written so.
 _HASH = "#"
+#: Marks what no number, text or kind tells, such as what a generator would give.
+_UNSEEN = "?"
 
 
 class Outcome(NamedTuple):
     """What one run gave: its numbers, [] or [k], and the kind of what they were found in.
 
-    The kind of a run that raised is below 0; it is no whole number where numbers are hashes of text.
+    The kind of a run that raised is below 0; it is no whole number where numbers are hashes of text, nor half
+    of one where an object's content is not seen.
     """
 
     numbers: Array
@@ -86,6 +89,11 @@ def raised(error: BaseException) -> Outcome:
     return Outcome(np.array([np.nan, _hashed(str(error))]), -_kind((f"raised {name}",)))
 
 
+def has_unseen(kinds: Array) -> bool:
+    """Whether an outcome of one of these kinds held an object whose content was not seen."""
+    return bool((kinds % 0.5).any())
+
+
 def scored_batch(score: Score, outputs: Any, trials: int) -> Scored:
     """The outcomes of a batch, trial by trial where the score has no batch form.
 
@@ -123,10 +131,10 @@ def stack(outcomes: Sequence[Outcome]) -> Scored:
 
 @lru_cache(maxsize=4096)
 def _kind(texts: tuple[str, ...]) -> float:
-    """A kind as a number below 2^48, which a float holds; no whole number where numbers are hashes."""
+    """A kind as a number below 2^48, which a float holds; its fraction as in `Outcome`."""
     content = "".join(texts).encode(errors="replace")
     number = float(int.from_bytes(hashlib.sha256(content).digest()[:6], "big"))
-    return number + 0.5 if _HASH in texts else number
+    return number + 0.5 * (_HASH in texts) + 0.25 * (_UNSEEN in texts)
 
 
 def _hashed(text: object) -> float:
@@ -167,6 +175,8 @@ def _parts(output: Any, trials: int | None, depth: int = 0) -> Iterator[_Part]:
     else:
         shape = array.shape if trials is None else array.shape[1:]
         yield from _numbers(array, str(shape))
+        if trials is None and depth < _DEPTH and (beside := getattr(output, "__dict__", None)):
+            yield from _parts(dict(beside), None, depth + 1)
 
 
 def _named(output: Any) -> list[tuple[str, Any]] | None:
@@ -182,6 +192,8 @@ def _named(output: Any) -> list[tuple[str, Any]] | None:
         return [("", value) for _, value in each]
     if hasattr(output, "columns") and hasattr(output, "index"):  # a data frame
         return [("columns:", list(output.columns)), ("", list(output.index)), ("", np.asarray(output))]
+    if hasattr(output, "name") and not callable(getattr(output, "index", callable)):  # a column of one
+        return [(f"{output.name!r} {list(output.index)!r}:", np.asarray(output))]
     return [("", value) for value in output] if isinstance(output, (list, tuple)) else None
 
 
@@ -196,15 +208,24 @@ def _single(output: Any, depth: int) -> Iterator[_Part]:
         yield _HASH, np.array(_hashed(output))
         return
     yield f"{type(output).__qualname__}", None
-    if output is None or isinstance(output, type):
-        return
     if isinstance(output, Enum):
         yield _HASH, np.array(_hashed(output.name))
-    elif vars(output) if hasattr(output, "__dict__") and depth < _DEPTH else {}:
-        yield from _parts(dict(vars(output)), None, depth + 1)
-    elif getattr(type(output), "__repr__", None) is not object.__repr__:
-        # An address in memory is no part of what was released.
-        yield _HASH, np.array(_hashed(re.sub(r"0x[0-9a-fA-F]+", "", repr(output))))
+    elif output is not None:
+        try:
+            held = dict(portrait(output).parts)
+            yield str(held.pop("made by", "")), None
+        except NotPlain:
+            yield _UNSEEN, None
+            held = {} if isinstance(output, type) else dict(getattr(output, "__dict__", {}))
+        held = {name: part for name, part in held.items() if not _is_empty(part)}
+        if depth >= _DEPTH and held:
+            yield _UNSEEN, None
+        elif held:
+            yield from _parts(held, None, depth + 1)
+
+
+def _is_empty(part: object) -> bool:
+    return part is None or (isinstance(part, list) and not part)
 
 
 def _numbers(array: NDArray[Any], shape: str) -> Iterator[_Part]:

@@ -17,7 +17,7 @@ from dpaudit.auditors.sampling.trial import Side
 from dpaudit.auditors.sampling.workers import Chunk
 from dpaudit.errors import StoreMismatch, UsageError
 
-SCHEMA = "dpaudit.trials/3"
+SCHEMA = "dpaudit.trials/4"
 _TABLES = {
     "configuration": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
     "chunks": "side INTEGER, first INTEGER, trials INTEGER NOT NULL, width INTEGER, scores BLOB NOT NULL, "

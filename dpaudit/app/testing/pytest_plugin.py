@@ -11,9 +11,10 @@ worker of a distributed session. They are never rerun on failure: that would let
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -33,8 +34,11 @@ _SHOW: Final = "--dp-show-target-errors"
 
 _AUDITING: Final = pytest.StashKey[frozenset[str]]()
 _RUN: Final[pytest.StashKey[ClaimedRun]] = pytest.StashKey()
-_AUDITS: Final = pytest.StashKey[int]()
+#: Why each audit of a test keeps it from passing; empty for one that does not.
+_AUDITS: Final = pytest.StashKey[list[str]]()
 _FAILED: Final = pytest.StashKey[bool]()
+#: What stdout and stderr were when the test's module was imported, and the test has not changed them yet.
+_STREAMS: Final = pytest.StashKey[tuple[IO[str], IO[str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,6 +75,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a claim that is never judged, and a statistical test that failed before."""
+    item.stash[_STREAMS] = sys.stdout, sys.stderr
     names = getattr(item, "fixturenames", ())
     if item.get_closest_marker(_MARK) is not None and not {"dp_curator", "dp_audit"} & set(names):
         pytest.fail(f"{_MARK}: the test takes neither dp_curator nor dp_audit, so nothing is judged", False)
@@ -98,10 +103,14 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """After a test: prove its claim of what dp_curator released; fail where nothing was audited."""
+    """After a test: prove its claim of what dp_curator released; fail where nothing was audited, or in vain.
+
+    What an audit found may have been caught by the test, or raised in a thread that it started.
+    """
     result = yield
-    if pyfuncitem.stash.get(_AUDITS, 1) == 0:
-        pytest.fail("nothing to check: dp_audit was never called", pytrace=False)
+    for found in pyfuncitem.stash.get(_AUDITS, [""]) or ["nothing to check: dp_audit was never called"]:
+        if found:
+            pytest.fail(found, pytrace=False)
     run = pyfuncitem.stash.get(_RUN, None)
     failure = None if run is None else run.failure()
     if failure is not None:
@@ -181,7 +190,7 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     """
     from dpaudit.app.options.foreign_code import foreign_code
     from dpaudit.app.testing.testing import audit, audit_failure, audit_seed
-    from dpaudit.app.text.target_text import without_text
+    from dpaudit.app.text.target_text import unwritten, without_text
     from dpaudit.curator.running import name_of
     from dpaudit.errors import DpauditError, UsageError
 
@@ -194,7 +203,7 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         error = UsageError(what, where=node.nodeid, why=why, remedy=remedy)
         pytest.fail(str(error), pytrace=False)
     claim = _claim(node)
-    node.stash[_AUDITS] = 0
+    audits = node.stash[_AUDITS] = []
 
     def run(
         algorithm: Callable[..., Any],
@@ -205,23 +214,28 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         allow_inconclusive: bool = False,
         **run_options: Any,
     ) -> Audit:
-        number = node.stash[_AUDITS] = node.stash[_AUDITS] + 1
+        __tracebackhide__ = True  # with --showlocals the data would be in pytest's reports
+        audits.append("an audit that did not come to its end")
+        number = len(audits)
         # 1/2 + 1/6 + 1/12 + ... = 1: the number of audits in one test is not known in advance.
         error = SESSION_ERROR / len(auditing) / (number * (number + 1))
         seed = audit_seed(node.nodeid, number, request.config.getoption("--dp-seed"))
         plan: Any = {"method": method, "trials": trials, "seed": seed, "error": error}
         shown: bool = request.config.getoption(_SHOW)
         try:
-            with _unlogged(shown), foreign_code(name_of(algorithm), "auditing it", shown=shown):
+            unsaid = foreign_code(name_of(algorithm), "auditing it", shown=shown)
+            with _unlogged(shown), unsaid, unwritten(*(() if shown else node.stash[_STREAMS])):
                 found = audit(algorithm, pairs, claim=claim, run_options=run_options, **plan)
         except DpauditError as mistake:
             said = mistake if shown else without_text(mistake)
+            audits[number - 1] = str(said)
             if said is mistake and not isinstance(mistake, UsageError):
                 raise mistake.with_traceback(None) from None
             words = str(said).replace("--show-target", "--dp-show-target")
             raise pytest.fail.Exception(words, pytrace=False) from None
         node.user_properties.append(("dp_audit", f"{found.verdict} by {found.method}, seed {found.seed}"))
         failure = audit_failure(found, allow_inconclusive=allow_inconclusive)
+        audits[number - 1] = failure or ""
         if failure is not None:
             pytest.fail(failure, pytrace=False)
         return found

@@ -135,6 +135,18 @@ def _descriptors(onto: dict[int, int]) -> Iterator[None]:
             os.close(copy)
 
 
+@contextlib.contextmanager
+def unwritten(*streams: IO[str]) -> Iterator[None]:
+    """What is written to these goes nowhere, also where a module kept them, as a handler of logs does."""
+    with contextlib.ExitStack() as stack:
+        null = os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, null)
+        for stream in streams:
+            with contextlib.suppress(OSError, ValueError):  # in memory alone
+                stack.enter_context(_descriptors({stream.fileno(): null}))
+        yield
+
+
 def is_targets_own(error: BaseException) -> bool:
     """Whether an error's words are a target's: it is none of ours, or it was raised in the target's code."""
     return not (isinstance(error, DpauditError | KeyboardInterrupt) and _is_from_dpaudit(error))

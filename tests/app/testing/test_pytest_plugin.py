@@ -373,14 +373,51 @@ def test_a_dp_audit_that_is_never_called_does_not_pass(session: Any) -> None:
     result.stdout.fnmatch_lines(["nothing to check: dp_audit was never called"])
 
 
+CAUGHT = """
+import contextlib, os, threading
+
+def exits(data, curator): os._exit(0)
+
+@pytest.mark.parametrize("algorithm", [unclipped, exits, sums], ids=["broken", "exits", "innocent"])
+@claimed(rho=0.125, unit="row", neighbouring="replace-one")
+class TestCaught:
+    def test_caught(self, dp_audit, algorithm):
+        with contextlib.suppress(BaseException):
+            dp_audit(algorithm, (DATA, OTHER))
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_thread(self, dp_audit, algorithm):
+        thread = threading.Thread(target=dp_audit, args=(algorithm, (DATA, OTHER)))
+        thread.start()
+        thread.join()
+
+@claimed(rho=0.125, unit="row", neighbouring="replace-one")
+def test_not_waited_for(dp_audit):
+    threading.Thread(target=dp_audit, args=(sums, (DATA, OTHER)), daemon=True).start()
+"""
+
+
+@pytest.mark.usefixtures("own_processes")
+def test_an_audit_whose_failure_was_caught_fails_its_test(session: Any) -> None:
+    result = session(CAUGHT, "-rp")
+    result.assert_outcomes(passed=2, failed=5)
+    result.stdout.fnmatch_lines(["an audit that did not come to its end"])
+    assert result.stdout.str().count("innocent]") == 2
+
+
 TALKING = """
 import logging, os, sys, threading, warnings
+
+HANDLER, KEPT = logging.StreamHandler(), sys.stdout
 
 def say(how):
     if how == "print": print("patient" " 4711")
     if how == "stderr": sys.stderr.write("patient" " 4711")
     if how == "warning": warnings.warn("patient" " 4711")
     if how == "log": logging.warning("patient" " 4711")
+    if how == "handler": HANDLER.emit(logging.makeLogRecord({"msg": "patient" " 4711"}))
+    if how == "kept": print("patient" " 4711", file=KEPT, flush=True)
+    if how == "dies": os._exit(0)
     if how == "descriptor": os.write(2, b"patient" b" 4711")
     if how == "thread":
         thread = threading.Thread(target=lambda: int("patient" " 4711"))
@@ -398,9 +435,10 @@ def say(how):
 data_of = "patient" " 4711"
 import dpaudit.errors
 
-@pytest.mark.parametrize(
-    "how", ["print", "stderr", "warning", "log", "descriptor", "thread", "raise", "compare", "chain", "data"]
-)
+HOW = ["print", "stderr", "warning", "log", "handler", "kept", "descriptor", "thread"]
+HOW += ["raise", "compare", "chain", "data", "dies"]
+
+@pytest.mark.parametrize("how", HOW)
 @claimed(rho=0.125, unit="row", neighbouring="replace-one")
 def test_talks(dp_audit, how):
     def talking(data, curator):
@@ -410,14 +448,16 @@ def test_talks(dp_audit, how):
 """
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_what_an_audited_algorithm_says_is_in_no_report(session: Any, pytester: pytest.Pytester) -> None:
     quiet = session(TALKING, "--junitxml=junit.xml", "-rA", "--showlocals")
     text = quiet.stdout.str() + quiet.stderr.str() + (pytester.path / "junit.xml").read_text()
-    quiet.assert_outcomes(failed=10)
+    quiet.assert_outcomes(failed=13)
     assert "patient 4711" not in text
+    assert "-9., " not in text  # of the data that dp_audit was given
     assert "KeyError while auditing it" in text
     assert "--dp-show-target-errors shows its message" in text
     shown = session(TALKING, "-rA", "--dp-show-target-errors")
-    shown.assert_outcomes(failed=10, warnings=None)
+    shown.assert_outcomes(failed=13, warnings=None)
     # Each said it once at least; a child of the process itself writes past what pytest captures of it.
-    assert shown.stdout.str().count("patient 4711") >= 8
+    assert shown.stdout.str().count("patient 4711") >= 10

@@ -236,3 +236,28 @@ def test_boosting_without_its_library_is_refused_before_the_first_run(
     assert runs == []
     # The default needs no library.
     assert audited(_run(FAULTS["a NaN in a vector"]), "threshold").verdict is Experiment.REFUTED
+
+
+class _Slots:
+    __slots__ = ("held",)
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+#: How the records may lie in an output that also holds a noisy number, and what an audit then says.
+HELD: dict[str, tuple[Any, Experiment]] = {
+    "nothing": (lambda more: None, Experiment.NOT_REFUTED),
+    "slots": (_Slots, Experiment.REFUTED),
+    "iterator": (lambda more: iter([more]), Experiment.REFUTED),
+    "index": (lambda more: pd.Series([1.0], index=[len(more)]), Experiment.REFUTED),
+    "generator": (lambda more: (each for each in [more]), Experiment.INCONCLUSIVE),
+    "closure": (lambda more: lambda: more, Experiment.INCONCLUSIVE),
+}
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_what_an_output_holds_is_seen_or_said_to_be_unseen(held: str) -> None:
+    make, verdict = HELD[held]
+    found = audited(lambda more, random: (random.laplace(), make(more)), "threshold")
+    assert found.verdict is verdict, found
