@@ -107,7 +107,7 @@ def _log_ratio(data: Array, neighbour: Array, scores: Array) -> Array:
     for features, price in (
         ([standard], 0.0),
         ([np.clip(level, -_LEVEL, _LEVEL)], _BY_ONE),
-        ([standard, standard**2], _BY_ONE),
+        ([standard, np.minimum(standard**2, _REACH)], _BY_ONE),
         ([level, np.maximum(0.0, level - _BENDS)], _BENT),
     ):
         rows = np.concatenate([np.ones_like(level), *features], axis=1)

@@ -177,7 +177,7 @@ def test_what_both_sides_do_refutes_nothing(name: str, method: Any) -> None:
 
 
 def test_the_scale_of_noise_is_not_seen_by_a_linear_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpaudit.auditors.statistics import classifier
+    from dpaudit.auditors.statistics.learning import classifier
 
     assert audited(_run(FAULTS["the scale of noise"]), "threshold").verdict is Experiment.REFUTED
     # The planted fault: without the further features the same audit finds nothing.
