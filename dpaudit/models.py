@@ -197,7 +197,9 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
             known = list(model.model_fields)
             remedy = f"{did_you_mean(path[0], known)}known fields: {', '.join(known)}"
         why = "a misspelled field would have to be guessed"
-        return InvalidParameter(f"unknown field {path[-1]!r}", where=place, why=why, remedy=remedy)
+        return InvalidParameter(
+            f"unknown field {path[-1]!r}", where=place.removesuffix(f".{path[-1]}"), why=why, remedy=remedy
+        )
     if kind in _RANGES:
         end, wrong, right = _RANGES[kind]
         what = f"{_short(first.get('input'))} {wrong} {context[end]:g}"

@@ -189,6 +189,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "figures out of range named by their options": ("dpaudit/models.py, app/options, app/verbs", 22),
     "options and methods that were meant, trials that raised": ("dpaudit/app, curator/curator.py", 26),
     "findings that quote no record": ("auditors, dpaudit/claims", 49),
+    "releases whose sampler was not compared": ("auditors/replay/sampler_check.py, certificate, app", 21),
     "refused command lines and ranges in four parts": ("dpaudit/app/main.py, models.py, mechanisms", 44),
     "what a run raised, for the data's holder": ("dpaudit/pipeline/certify.py, app/verbs, app/gate", 9),
     "columns left out, what is said once": ("dpaudit/app/text, verbs", 29),

@@ -172,7 +172,7 @@ def test_a_log_likelihood_score_tells_the_grid_of_floating_point_numbers() -> No
         """The exact log-likelihood ratio of Laplace noise about 1 and about 0, between -1 and 1."""
         return np.abs(outputs) - np.abs(outputs - 1.0)
 
-    outputs = laplace(4000)
+    outputs = laplace(8000)
     samples = Samples(score(outputs.data), score(outputs.neighbour))
     # Below 0 the ratio is -1 on paper. In floats it is so on one side alone: the last bits tell them apart.
     assert samples.data.min() == -1.0 > samples.neighbour.min()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sweeps import sweep
 
-SMALL = ("--samples", 100, "--runs", 2, "--workers", 1)
+SMALL = ("--samples", 500, "--runs", 2, "--workers", 1)
 
 
 FIGURES = {"wang-hegde-2019-figure-1": 18, "wang-hegde-2019-figure-2": 12}
@@ -25,6 +25,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str, curves
     assert {path.name for path in tmp_path.iterdir()} == {
         *(f"{figure}.{kind}" for kind in kinds),
         f"{figure}-runs.csv",
+        f"{figure}-learnt.csv",
     }
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert ET.fromstring((tmp_path / f"{figure}.svg").read_text()).tag.endswith("svg")  # noqa: S314
@@ -46,7 +47,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str, curves
     assert (tmp_path / f"{figure}.md").read_text().replace(" --output-format json", "") == page
     assert again.exit_code == 0
     found = json.loads(again.stdout)
-    assert (found["runs"], found["samples"]) == (2, 100)
+    assert (found["runs"], found["samples"]) == (2, 500)
     if figure == "wang-hegde-2019-figure-2":
         assert len(found["returns"]) == 12
         assert {s["published"] for s in found["sentences"]} == {

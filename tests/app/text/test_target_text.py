@@ -223,7 +223,7 @@ def test_dpaudits_own_words_are_kept_at_the_targets_line(tmp_path: Path, dpaudit
 
 #: Values that a target's code gives to dpaudit's own, which refuses them in words that quote them.
 GIVEN = """
-from dpaudit import Claim, Gaussian, ZCDP
+from dpaudit import L2, Claim, Gaussian, ZCDP
 
 def named(data, curator):
     Claim(ZCDP(rho=1.0), unit="row", neighbouring="{words}")
@@ -232,7 +232,7 @@ def counted(data, curator):
     curator.release(0.0, NOISE, label="x", count="{words}")
 
 def misspelt(data, curator):
-    Gaussian(**{{"{words}": 1.0}})
+    Gaussian(sigma=1.0, sensitivity=L2(1.0), **{{"{words}": 1.0}})
 """
 GIVING = ("named", "counted", "misspelt")
 
