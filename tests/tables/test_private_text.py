@@ -105,7 +105,9 @@ def test_audits_quote_no_record(algorithm: Any) -> None:
     assert [secret for secret in SECRETS if secret in public] != []
 
 
-@pytest.mark.parametrize("where", [{"in_process": True}, {"in_process": False}])
+@pytest.mark.parametrize(
+    "where", [{"in_process": True}, pytest.param({"in_process": False}, marks=pytest.mark.nightly)]
+)
 def test_a_label_that_public_data_have_is_quoted(where: Any) -> None:
     assert '"label":"visits","detail":"the query moves by ' in told(moves, own_pairs(), **where)
     without = [replace(pair, stand_ins=()) for pair in own_pairs()[:1]]
@@ -136,7 +138,12 @@ def require_public(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "form"), [("other_label", "text"), ("other_label", "json"), ("is_refused", "text")]
+    "target, form",
+    [
+        ("other_label", "json"),
+        pytest.param("other_label", "text", marks=pytest.mark.nightly),
+        pytest.param("is_refused", "text", marks=pytest.mark.nightly),
+    ],
 )
 def test_certificates_quote_no_record(folder: Path, python: list[str], target: str, form: str) -> None:
     own = ("certify", f"mine.py:{target}", "--data", "mine.py:visits", "--output-format", form, "-o", "out")
@@ -149,7 +156,7 @@ def test_reports_of_the_gate_quote_no_record(folder: Path, python: list[str]) ->
     tables = [
         f'[tool.dpaudit.targets.{name}]\ntarget = "mine.py:{name}"\ndata = "mine.py:visits"\n'
         "audit = { trials = 1 }\n"
-        for name in ("other_label", "is_refused", "moves")
+        for name in ("other_label", "moves")
     ]
     (folder / "pyproject.toml").write_text("\n".join(tables))
     forms = "json", "markdown", "sarif", "junit", "gitlab", "github"
