@@ -138,7 +138,7 @@ def require_public(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "target, form",
+    ("target", "form"),
     [
         ("other_label", "json"),
         pytest.param("other_label", "text", marks=pytest.mark.nightly),
