@@ -25,7 +25,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str, curves
     assert {path.name for path in tmp_path.iterdir()} == {
         *(f"{figure}.{kind}" for kind in kinds),
         f"{figure}-runs.csv",
-        f"{figure}-learnt.csv",
+        *(f"{figure}-learnt.{kind}" for kind in ("csv", "png", "svg")),
     }
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert ET.fromstring((tmp_path / f"{figure}.svg").read_text()).tag.endswith("svg")  # noqa: S314
