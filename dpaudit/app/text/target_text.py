@@ -6,6 +6,7 @@ file and line are.
 """
 
 import contextlib
+import functools
 import io
 import os
 import sys
@@ -193,13 +194,13 @@ def _outside(error: BaseException) -> list[str]:
     while found is not None:
         file = found.tb_frame.f_code.co_filename
         name = str(found.tb_frame.f_globals.get("__name__", ""))
-        if name.partition(".")[0] != "dpaudit" and not file.startswith(("<frozen", _CONTEXTS)):
+        if name.partition(".")[0] != "dpaudit" and not file.startswith(("<frozen", *_CONTEXTS)):
             places.append(f"{file}:{found.tb_lineno}")
         found = found.tb_next
     return places
 
 
-_CONTEXTS: Final = str(contextlib.__file__)
+_CONTEXTS: Final = str(contextlib.__file__), str(functools.__file__)
 
 #: Errors whose words quote a value that was given: one from private data, perhaps.
 _QUOTING: Final = InvalidParameter, NormMismatch, UnknownKind

@@ -263,3 +263,11 @@ def test_no_value_that_a_targets_code_gave_is_shown(tmp_path: Path, command: lis
         assert WORDS in shown.stderr
     for kind in REPORTS if verb == "gate" else ():
         assert WORDS not in (tmp_path / f"report.{kind}").read_text()
+
+
+def test_a_value_that_follows_from_an_option_is_shown(tmp_path: Path, command: list[str]) -> None:
+    """It was computed within functools, and by no target's code."""
+    status, text = everything(tmp_path, *command, "certify", "private-lsvi-ucb", "-P", "rho=1e308")
+    assert status == 2
+    assert "error: DPA101 ridge: ridge = 0.0" in text
+    assert "may be private" not in text
