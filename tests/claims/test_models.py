@@ -251,7 +251,7 @@ def test_a_missing_an_unknown_field_and_an_unknown_kind_say_what_to_do() -> None
     assert missing.value.remedy == "add the field"
     with pytest.raises(InvalidParameter) as unknown:
         Gaussian(sigma=1.0, sensitivity=L2(1.0), scale=2.0)
-    assert unknown.value.where == "Gaussian.scale"
+    assert unknown.value.where == "Gaussian"
     assert unknown.value.what == "unknown field 'scale'"
     assert unknown.value.remedy == "known fields: sensitivity, sigma, kind"
     with pytest.raises(InvalidParameter) as misspelled:

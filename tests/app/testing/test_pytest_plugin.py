@@ -400,7 +400,8 @@ def test_not_waited_for(dp_audit):
 @pytest.mark.usefixtures("own_processes")
 def test_an_audit_whose_failure_was_caught_fails_its_test(session: Any) -> None:
     result = session(CAUGHT, "-rp")
-    result.assert_outcomes(passed=2, failed=5)
+    outcomes = result.parseoutcomes()  # a thread that nobody waits for may also fail at pytest's end
+    assert (outcomes["passed"], outcomes["failed"]) == (2, 5)
     result.stdout.fnmatch_lines(["an audit that did not come to its end"])
     assert result.stdout.str().count("innocent]") == 2
 
