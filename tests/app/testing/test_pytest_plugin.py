@@ -402,8 +402,9 @@ def test_an_audit_whose_failure_was_caught_fails_its_test(session: Any) -> None:
     result = session(CAUGHT, "-rp")
     outcomes = result.parseoutcomes()  # a thread that nobody waits for may also fail at pytest's end
     assert (outcomes["passed"], outcomes["failed"]) == (2, 5)
-    result.stdout.fnmatch_lines(["an audit that did not come to its end"])
-    assert result.stdout.str().count("innocent]") == 2
+    text = result.stdout.str()  # the thread may not have begun its audit when the test is over
+    assert "an audit that did not come to its end" in text or "dp_audit was never called" in text
+    assert text.count("innocent]") == 2
 
 
 TALKING = """
