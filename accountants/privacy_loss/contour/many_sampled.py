@@ -3,7 +3,8 @@
 One rule serves all whose mu lies between two powers of 2. It has the step of the largest mu and count there
 and the outer ends of what these and the least and the largest rate ask for: in `sampled_gaussian` the step
 falls, and the ends move outwards, as mu and the count grow. So it is at least as fine as each one's own rule
-and reaches as far, and the bound on that one's error holds.
+and reaches as far, and the bound on that one's error holds. For exponents a between 0 and 1, where an end may
+move inwards, they are computed one by one.
 
 Rounding, in units of u: r^a - 1 is off by at most 8 |a l| e^(a l) <= 8 (1 + |a l|) |r^a - 1|, its product
 with the rule's weight by 8 |log weight| more, and each function called by another 8. Where a l > 1 it is the
@@ -51,7 +52,7 @@ def _together(factors: Sequence[SampledGaussianFactor], c: float) -> Cumulant | 
     most = replace(factors[0], parameter=float(mu.max()), count=float(count.max()))
     spans = [replace(most, rate=float(each)).span(c, 0.0) for each in (rate.min(), rate.max())]
     low, high, step = min(one[0] for one in spans), max(one[1] for one in spans), spans[0][2]
-    if most.parameter * high > _LARGEST or (high - low) / step > MOST_POINTS:
+    if 0.0 < most.exponent(c) < 1.0 or most.parameter * high > _LARGEST or (high - low) / step > MOST_POINTS:
         return None
     x = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
     log_base = -0.5 * x * x + math.log(step / math.sqrt(2.0 * math.pi))  # [points]; below [factors, points]
