@@ -70,21 +70,20 @@ def named(frame: nw.LazyFrame[Any], columns: Sequence[tuple[str, Kind]]) -> nw.L
     own = {name: column_name(i) for i, (name, _) in enumerate(columns)}
     match frame.implementation:
         case nw.Implementation.DUCKDB:
-            quoted = [(name.replace('"', '""'), own[name], kind) for name, kind in columns]
-            native = native.project(
-                ", ".join(
-                    f'CAST("{name}" AS VARCHAR) COLLATE "binary" AS {new}'
-                    if kind == "text"
-                    else f'"{name}" AS {new}'
-                    for name, new, kind in quoted
-                )
-            )
+            parts = (f"{by_bytes(name, kind)} AS {own[name]}" for name, kind in columns)
+            native = native.project(", ".join(parts))
         case nw.Implementation.PYSPARK:
             native = native.toDF(*(own.get(each, f"other_{i}") for i, each in enumerate(native.columns)))
         case _:
             native = nw.to_native(frame.select(*(nw.col(name).alias(new) for name, new in own.items())))
     found: nw.LazyFrame[Any] = nw.from_native(native)
     return found.select(*(_column(own[name], kind).alias(own[name]) for name, kind in columns))
+
+
+def by_bytes(name: str, kind: Kind | None) -> str:
+    """A column in DuckDB's words; as text whose comparisons are those of its bytes."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    return f'CAST({quoted} AS VARCHAR) COLLATE "binary"' if kind == "text" else quoted
 
 
 def column_name(i: int) -> str:
