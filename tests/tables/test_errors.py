@@ -162,7 +162,9 @@ def test_a_query_is_refused_in_words_that_help(words: str, query: Callable[[Tabl
         ("nunique", "did you mean `count_distinct_units`"),
         ("enforce", "did you mean `bound`"),
         ("agg", "did you mean `count` or `sum`"),
-        ("merge", "it has bound, group_by, select_keys, count"),
+        ("merge", "do that to the frame before `curator.table`"),
+        ("filter", "do that to the frame before `curator.table`"),
+        ("qqq", "it has bound, group_by, select_keys, count"),
     ],
 )
 def test_a_method_that_there_is_not_names_the_one_that_was_meant(name: str, meant: str) -> None:
