@@ -523,6 +523,24 @@ def test_an_interrupt_while_a_target_is_imported_ends_both() -> None:
     assert done.stdout == "interrupted\n"
 
 
+@pytest.mark.parametrize(("whose", "ends"), [(os.getpid, True), (os.getppid, False)])
+def test_an_interrupt_ends_the_run_that_gets_it_and_not_the_next_ones(
+    whose: Callable[[], int], *, ends: bool
+) -> None:
+    def interrupted(data: Any, curator: Curator) -> Any:
+        os.kill(whose(), signal.SIGINT)
+        return sums(data, curator)
+
+    with hosting(interrupted, None, [PAIR], in_process=False, limits=Limits()) as target:
+        for _ in range(2):
+            if not ends:
+                dpaudit.run(target.replayed, target.pairs[0].data, claim=CLAIM)
+                continue
+            with pytest.raises(TargetRaised) as caught:
+                dpaudit.run(target.replayed, target.pairs[0].data, claim=CLAIM)
+            assert caught.value.kind == "KeyboardInterrupt"
+
+
 HELPED = """
 import multiprocessing, os, signal
 import numpy as np
