@@ -136,6 +136,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "rows mapped from one record each": ("dpaudit/curator, certificate, claims, ledger", 80),
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
+    "runs that do not end as findings": ("dpaudit/app/gate, app/options/foreign_code.py", 23),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 48),
     "configurations behind a link refused": ("dpaudit/app/verbs/gate.py", 3),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
