@@ -147,10 +147,15 @@ class _Serving:
         """Serve until the other end is closed."""
         try:
             try:
-                served = prepare()
+                try:
+                    served = prepare()
+                finally:
+                    if os.getpid() != self._process:  # a fork that the target's module made, and let go on
+                        os._exit(0)
                 ready = frame(("ready", dict(served.about)))
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGINT, self._interrupted)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, no run could be waited for
             except BaseException as error:  # noqa: BLE001  (it is raised in the other process)
                 send(self._control, ("error", raised(error)))
             else:
