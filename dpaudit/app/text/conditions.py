@@ -57,7 +57,8 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
-        "other outside their processes: in files, in memory that processes share, or with other programs"
+        "other outside their processes: in files, in memory that processes share, with other programs, or "
+        "by the time that they take"
     ),
     Code.HONEST_WORKER: (
         "that the algorithm's author did not set out to deceive: code written for that could send values "
