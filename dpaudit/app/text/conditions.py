@@ -55,6 +55,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.PUBLIC_STAND_IN: "that the data of the twin, {text}, are public",
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
+    Code.MAPPED_RECORDS: (
+        "that the records which rows were mapped from are the units' own: what an algorithm made of them "
+        "before is not seen"
+    ),
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
         "other outside their processes: in files, in memory that processes share, with other programs, or "
