@@ -30,6 +30,7 @@ from dpaudit import (
     Curator,
     Experiment,
     Gaussian,
+    OpaquePureDP,
     Pair,
     Proof,
     PureDP,
@@ -42,6 +43,7 @@ from dpaudit.auditors.sampling.workers import processes
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
 from dpaudit.ledger.ledger import Header, Noise
+from dpaudit.pipeline.certify import certified
 from dpaudit.processes.host import NO_LIMITS, Host, Limits, Served, Started
 from dpaudit.processes.hosted import HostedData
 from dpaudit.processes.hosting import hosting
@@ -138,6 +140,31 @@ def test_a_patched_library_stays_where_it_was_patched() -> None:
     assert np.random.default_rng is real
     assert runs[0].ledger_hash != runs[1].ledger_hash
     assert runs[0].publishable
+
+
+def draws_itself(data: Any, curator: Curator) -> Any:
+    noise = OpaquePureDP(epsilon=0.5, justification="the Laplace mechanism")
+    return curator.release_opaque(0.0, lambda value, drawn: value + drawn.laplace(), noise, label="own")
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("target", [sums, draws_itself])
+def test_no_patched_library_has_a_part_in_live_noise(
+    monkeypatch: pytest.MonkeyPatch, target: Target, *, in_process: bool
+) -> None:
+    """Two runs that share their noise are one in 2^50, where a target's own code draws it, too."""
+    real = np.random.default_rng
+    released: list[Any] = []
+
+    def patches(data: Any, curator: Curator) -> Any:
+        monkeypatch.setattr(np.random, "default_rng", lambda *_: real(0))
+        monkeypatch.setattr(os, "urandom", bytes)
+        return target(data, curator)
+
+    for _ in range(2):
+        made = certified(patches, ZEROS, claim=CLAIM, pairs=(), curves=False, in_process=in_process)
+        released.append(made.run.output)
+    assert (np.asarray(released[0]) != np.asarray(released[1])).all()
 
 
 # No success without completion; each with an innocent twin.
