@@ -205,6 +205,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "canaries by their number, scores by name": ("dpaudit/app/options/audit_options.py, verbs/audit.py", 21),
     "a card as a format of reports": ("dpaudit/app/verbs/report.py", 20),
     "outputs that view other libraries' memory": ("auditors/comparison/output_comparison.py", 3),
+    "one row of one user": ("dpaudit/curator/admission.py, curator.py, streams.py", 18),
     "a Renyi filter under its own relation alone": ("dpaudit/curator/admission.py", 3),
     "what one Renyi order implies": ("accountants/curves, closed_forms, composition, filters", 7),
     "workers that can be stopped at any moment": ("auditors/sampling/workers.py", 29),
