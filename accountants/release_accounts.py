@@ -154,9 +154,10 @@ class ReleaseAccounts:
         sizes, claims, failures = (
             np.bincount(numbers, weights, len(found)) for weights in (None, batch.claimed, batch.failed)
         )
-        order = np.argsort(batch.figures, kind="stable")
+        # Of each group the last one assigned stays: the first of the costliest, as over several batches.
+        order = np.lexsort((-np.arange(len(numbers)), batch.figures))
         costliest = np.empty(len(found), dtype=np.int64)
-        costliest[numbers[order]] = order  # of each group the last one assigned stays
+        costliest[numbers[order]] = order
         for number, key in enumerate(found):
             if key not in self._groups and len(self._groups) >= _MOST_GROUPS:
                 continue
