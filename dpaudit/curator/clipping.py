@@ -76,8 +76,13 @@ def bounded(
         )
     clipped = declared.model_copy(update={"basis": basis, "value": max(declared.value, implied)})
     held = mechanism.with_sensitivity(clipped)
-    if basis != "declared" and isinstance(held, OnSample | SampledMatrix):
-        held = held.model_copy(update={"contribution": bound})
+    if isinstance(held, OnSample | SampledMatrix):
+        if basis != "declared":
+            held = held.model_copy(update={"contribution": bound})
+        elif held.contribution is not None and held.contribution < bound * (1 - 1e-12):
+            what = f"a contribution of {held.contribution} declared, rows are clipped to {bound}"
+            remedy = f"declare a contribution of {bound}, or leave it out"
+            raise SensitivityTooSmall(what, where=where, remedy=remedy)
     return held, declared.norm
 
 

@@ -62,6 +62,12 @@ def test_a_sample_keeps_the_bound_and_one_of_a_fixed_size_is_of_replaced_units()
         PoissonSampled(mechanism=inner, rate=0.1), 2.0, ADDED, acute=False, label="x", basis="declared"
     )
     assert declared.contribution is None  # a row may depend on other units
+    stated = PoissonSampled(mechanism=inner, rate=0.1, contribution=2.0)
+    assert bounded(stated, 2.0, ADDED, acute=False, label="x", basis="declared")[0].contribution == 2.0
+    less = stated.model_copy(update={"contribution": 1.5})  # that hides less than it says
+    with pytest.raises(SensitivityTooSmall, match=r"a contribution of 1\.5"):
+        bounded(less, 2.0, ADDED, acute=False, label="x", basis="declared")
+    assert bounded(less, 2.0, ADDED, acute=False, label="x")[0].contribution == 2.0
     whole, _ = bounded(inner, 2.0, ADDED, acute=False, label="x")
     assert whole == Laplace(scale=1.0, sensitivity=L1(2.0, "clipped"))
     fixed = FixedSizeSampled(mechanism=inner, size=1, units=10)
