@@ -104,7 +104,7 @@ def curves(given: AnyGuarantee) -> list[ConversionCurve]:
             found.append(_of_gaussian(sqrt_up(2 * Fraction(rho)), IF_GAUSSIAN))
         case RDP(alpha=alpha, epsilon=epsilon):
             mironov = ConversionCurve("mironov", COMPARISON, lambda e: _exp((alpha - 1.0) * (epsilon - e)))
-            mu = sqrt_down(2 * Fraction(epsilon) / Fraction(alpha))
+            mu = sqrt_up(2 * Fraction(epsilon) / Fraction(alpha))
             found += [mironov, _of_gaussian(mu, IF_GAUSSIAN)]
         case ApproxDP(epsilon=epsilon, delta=delta):
             found.append(_of_gaussian(gaussian_mu(epsilon, delta), LARGEST))
