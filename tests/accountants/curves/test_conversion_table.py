@@ -48,6 +48,22 @@ def test_renyi_divergence_of_pure_dp(epsilon: float, alpha: float) -> None:
         assert figure <= exact * (1 + mpmath.mpf("1e-12"))
 
 
+def test_renyi_divergence_of_pure_dp_where_digits_underflow() -> None:
+    """Of tiny epsilons it is alpha epsilon^2 / 2, but never above epsilon: as a double, rounded up."""
+
+    def figure(epsilon: float, alpha: float) -> float:
+        *_, row = conversions(PureDP(epsilon=epsilon), (), (alpha,))
+        return leading_figure(row.guarantee)
+
+    for epsilon in (1e-150, 1.1e-160, 1.3e-160, 1.7e-160, 3e-161, 1e-200, 5e-324):
+        for alpha in (1.5, 2.0, 3.0):
+            exact = Fraction(alpha) * Fraction(epsilon) ** 2 / 2
+            most = exact * (1 + Fraction(1e-12)) + 3 * Fraction(5e-324)
+            assert exact <= Fraction(figure(epsilon, alpha)) <= most
+    assert figure(1e-305, 1e308) == 1e-305
+    assert figure(0.0, 2.0) == 0.0
+
+
 def gaussian_delta(mu: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
     return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
@@ -87,7 +103,7 @@ def nearest_above(figure: float, exact: Fraction) -> bool:
 
 @pytest.mark.parametrize("rho", [0.3, 1e-3])
 def test_zcdp_implies_what_its_theorems_say(rho: float) -> None:
-    rows = conversions(ZCDP(rho=rho), (1e-6,), (1.7, 32.0))
+    rows = conversions(ZCDP(rho=rho), (1e-6,), (1.7, 3.3))
     with mpmath.workdps(40):
         r, log_delta, mu = mpmath.mpf(rho), mpmath.log(mpmath.mpf(1e-6)), mpmath.sqrt(2 * mpmath.mpf(rho))
         least = gaussian_epsilon(mu, 1e-6)
@@ -98,10 +114,14 @@ def test_zcdp_implies_what_its_theorems_say(rho: float) -> None:
         held_to(figure_of(rows, "zcdp", ALWAYS, delta=1e-6), best * (1 - mpmath.mpf("1e-5")), least, "1e-4")
         own = figure_of(rows, "gdp", IF_GAUSSIAN, kind="gdp")
         held_to(own, mu, mu, "3e-16")
-    for alpha in (1.7, 32.0):
+        assert own.slack > 0.0
+    for alpha in (1.7, 3.3):
         row = figure_of(rows, "zcdp", ALWAYS, alpha=alpha)
         assert nearest_above(leading_figure(row.guarantee), Fraction(rho) * Fraction(alpha))
-        assert 0.0 <= row.slack <= 3e-16
+        assert 0.0 < row.slack <= 3e-16
+    assert (
+        figure_of(conversions(ZCDP(rho=rho), (0.9,), ()), "bun-steinke", COMPARISON, delta=0.9).slack is None
+    )
 
 
 def orders(mu: mpmath.mpf) -> list[mpmath.mpf]:
@@ -110,17 +130,20 @@ def orders(mu: mpmath.mpf) -> list[mpmath.mpf]:
 
 @pytest.mark.parametrize("mu", [0.3, 1.7])
 def test_gdp_implies_what_its_theorems_say(mu: float) -> None:
-    rows = conversions(GDP(mu=mu), (1e-6,), (1.7, 32.0))
+    rows = conversions(GDP(mu=mu), (1e-6,), (1.7, 3.3))
     with mpmath.workdps(40):
         least = gaussian_epsilon(mpmath.mpf(mu), 1e-6)
         held_to(figure_of(rows, "gdp", ALWAYS, delta=1e-6), least, least)
     half = Fraction(mu) ** 2 / 2
     for row, exact in [
         (figure_of(rows, "gdp", ALWAYS, kind="zcdp"), half),
-        *((figure_of(rows, "gdp", ALWAYS, alpha=alpha), half * Fraction(alpha)) for alpha in (1.7, 32.0)),
+        *((figure_of(rows, "gdp", ALWAYS, alpha=alpha), half * Fraction(alpha)) for alpha in (1.7, 3.3)),
     ]:
         assert nearest_above(leading_figure(row.guarantee), exact)
-        assert 0.0 <= row.slack <= 3e-16
+        assert 0.0 < row.slack <= 3e-16
+        assert row.to_json()["slack"] == row.slack
+        assert row.to_json().keys() >= {"guarantee", "figure", "method", "source", "holds", "rigour"}
+        assert "target_delta" not in row.to_json()
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.7, 12.0])
@@ -145,10 +168,10 @@ def test_pure_dp_implies_what_randomized_response_needs(epsilon: float) -> None:
 
 @pytest.mark.parametrize(("alpha", "divergence"), [(8.0, 1.0), (1.3, 0.01), (200.0, 30.0), (2.0, 0.0)])
 def test_renyi_dp_implies_what_its_theorems_say(alpha: float, divergence: float) -> None:
-    rows = conversions(RDP(alpha=alpha, epsilon=divergence), (1e-6,), ())
+    rows = conversions(RDP(alpha=alpha, epsilon=divergence), (1e-6, 1e-300), ())
     first = figure_of(rows, "mironov", COMPARISON, delta=1e-6)
     if divergence == 0.0:
-        assert {leading_figure(row.guarantee) for row in rows} == {0.0}
+        assert {(leading_figure(row.guarantee), row.slack) for row in rows} == {(0.0, 0.0)}
         return
     with mpmath.workdps(40):
         a, d, log_delta = mpmath.mpf(alpha), mpmath.mpf(divergence), mpmath.log(mpmath.mpf(1e-6))
@@ -157,6 +180,9 @@ def test_renyi_dp_implies_what_its_theorems_say(alpha: float, divergence: float)
         held_to(figure_of(rows, "gdp", IF_GAUSSIAN, delta=1e-6), least, least)
         best = d + mpmath.log(1 - 1 / a) - (log_delta + mpmath.log(a)) / (a - 1)
         held_to(figure_of(rows, "rdp", ALWAYS, delta=1e-6), best, least, "1e-13")
+        # There a mu that is rounded down would show.
+        rare = gaussian_epsilon(mpmath.sqrt(2 * d / a), 1e-300)
+        held_to(figure_of(rows, "gdp", IF_GAUSSIAN, delta=1e-300), rare, rare)
 
 
 def test_one_point_implies_more_at_a_larger_delta_and_nothing_at_a_smaller_one() -> None:
@@ -217,7 +243,7 @@ def test_the_largest_gaussian_that_meets_a_target_is_rounded_down() -> None:
     for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-3), (4.0, 1e-12)):
         mu, rho = largest_gaussian(epsilon, delta)
         assert {row.holds for row in (mu, rho)} == {LARGEST}
-        assert {row.target_delta for row in (mu, rho)} == {delta}
+        assert {row.to_json()["target_delta"] for row in (mu, rho)} == {delta}
         m = leading_figure(mu.guarantee)
         with mpmath.workdps(40):
             assert gaussian_delta(mpmath.mpf(m), mpmath.mpf(epsilon)) <= delta
