@@ -100,9 +100,9 @@ def test_one_number_of_one_kind_is_a_score_without_learning(
 
 def test_scores_are_rounded_to_36_bits_more_finely_beside_a_small_spread_and_to_44_at_most() -> None:
     """Steps are powers of two: by magnitude, by the spread of four fifths of the scores, by the median."""
-    spread = np.concatenate([np.full(20, 3.0), np.full(60, 4.0), np.full(20, 5.0)])
+    spread = np.concatenate([np.full(20, 2.5), np.full(60, 3.0), np.full(20, 6.0)])
     for scale in (1.0, 2.0**-30, 2.0**30):
-        assert rounding(spread * scale) == Rounding(2.0**-42 * scale, 2.0**-15 * scale)
+        assert rounding(spread * scale) == Rounding(2.0**-43 * scale, 2.0**-15 * scale)
     assert rounding(np.append(spread, [math.inf, -math.inf, 1e9])) == rounding(spread)
     grid = rounding(spread)
     for score, step in (
@@ -116,8 +116,10 @@ def test_scores_are_rounded_to_36_bits_more_finely_beside_a_small_spread_and_to_
             assert grid(np.array([score + fraction * step])) == score + up * step
             assert grid(-np.array([score + fraction * step])) == -score - up * step
     # No finer than 44 bits of the median.
-    assert grid(np.array([1e-13])) == 0.0
-    assert grid(np.array([1.3e-13])) == 2.0**-42
+    assert grid(np.array([0.49 * 2.0**-43])) == 0.0
+    assert grid(np.array([0.51 * 2.0**-43])) == 2.0**-43
+    assert rounding(np.array([5.0, math.inf])) == Rounding(2.0**-42, 0.0)
+    assert rounding(np.array([math.inf, -math.inf])) == rounding(np.zeros(0)) == Rounding(0.0, 0.0)
 
 
 def test_rounding_keeps_what_matters() -> None:
