@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,16 @@ from scipy.stats import binom
 
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.auditors.sampling.one_run import one_run
-from dpaudit.auditors.statistics.right_guesses import Family, largest_parameter, one_run_p_value
+from dpaudit.auditors.statistics.claim_points import claimed_points
+from dpaudit.auditors.statistics.right_guesses import (
+    Family,
+    Hypothesis,
+    best_count,
+    curve_floor,
+    largest_parameter,
+    one_run_p_value,
+    planned,
+)
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -227,6 +237,105 @@ def test_without_a_claim_epsilon_is_bounded_and_nothing_is_supposed() -> None:
         "canaries-times-delta",
     ]
     assert one_run(*gaussian(2.0, 1000, 2), delta=0.0).not_checked == audit.not_checked[:1]
+
+
+@pytest.mark.parametrize("guesses", [1, 2, 3, 7, 40])
+def test_the_clearest_on_either_end_are_guessed_equally_many(guesses: int) -> None:
+    """The highest in, one more of them where the number is odd; counted by looking at each."""
+    scores, coins = gaussian(1.0, 40, 4)
+    order = np.argsort(-scores)
+    tops, bottoms = (guesses + 1) // 2, guesses // 2
+    right = int(coins[order[:tops]].sum()) + int((~coins[order[len(order) - bottoms :]]).sum())
+    audit = one_run(scores, coins, guesses=guesses, claim=Claim(PureDP(epsilon=0.5)))
+    assert f"{right} of {guesses} guesses about 40 canaries are right" in audit.event
+    assert audit.p_value == Family(0.0).member(0.5).p_value(40, guesses, right)
+    assert (audit.pairs, audit.trials) == (0, 40)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "delta"),
+    [
+        (PureDP(epsilon=0.6), None),
+        (PureDP(epsilon=0.6), 1e-3),
+        (ApproxDP(epsilon=0.6, delta=1e-4), None),
+        (ApproxDP(epsilon=0.6, delta=1e-4), 1e-3),
+        (GDP(mu=0.5), None),
+        (ZCDP(rho=0.1), None),
+        (None, 1e-3),
+    ],
+)
+@pytest.mark.parametrize("guesses", [None, 50])
+def test_bound_and_verdict_count_the_guesses_that_were_planned_for_them(
+    guarantee: Any, delta: float | None, guesses: int | None
+) -> None:
+    scores, coins = gaussian(2.0, 300, 5)
+    curve = None if guarantee is None else implied_curve(guarantee)
+    claim = None if guarantee is None else Claim(guarantee)
+    audit = one_run(scores, coins, claim=claim, curve=curve, delta=delta, guesses=guesses)
+    order = np.argsort(scores)
+    inside, outside = np.cumsum(coins[order[::-1]]), np.cumsum(~coins[order])
+
+    def correct(count: int) -> int:
+        return int(inside[(count + 1) // 2 - 1]) + (int(outside[count // 2 - 1]) if count > 1 else 0)
+
+    error = 1 - 0.95
+    reported = delta if delta is not None else 1e-4 if isinstance(guarantee, ApproxDP) else 1e-5
+    reported = 0.0 if guarantee == PureDP(epsilon=0.6) and delta is None else reported
+    family = Family() if isinstance(guarantee, GDP) else Family(reported)
+    own = family
+    if isinstance(guarantee, PureDP | ApproxDP):
+        own = Family(getattr(guarantee, "delta", 0.0))
+    if isinstance(guarantee, ZCDP):
+        hypothesis = Hypothesis(curve_floor(claimed_points(claim, curve, delta).pairs))
+        counts = best_count(hypothesis, 300, error) if guesses is None else guesses
+        plan: Any = lambda _: counts  # noqa: E731
+    else:
+        hypothesis = own.member(getattr(guarantee, "epsilon", getattr(guarantee, "mu", 0.0)))
+        plan = planned(own, 300, error) if guesses is None else lambda _: guesses
+    bound, count = largest_parameter(family, plan, 300, correct, error)
+    assert (audit.mu_lower if isinstance(guarantee, GDP) else audit.epsilon_lower) == bound > 0.0
+    if guarantee is None:
+        assert audit.p_value is None
+        assert f"{correct(count)} of {count} guesses" in audit.event
+        return
+    if not isinstance(guarantee, ZCDP):
+        count = plan(getattr(guarantee, "epsilon", getattr(guarantee, "mu", 0.0)))
+    else:
+        count = plan(0.0)
+    assert f"{correct(count)} of {count} guesses" in audit.event
+    assert audit.p_value == hypothesis.p_value(300, count, correct(count))
+    most, _ = largest_parameter(family, plan, 300, lambda all_of_them: all_of_them, error)
+    if isinstance(guarantee, GDP):
+        assert f"mu {most:.4g} could be refuted at most" in audit.event
+    else:
+        assert audit.largest_refutable_epsilon == most
+
+
+def test_how_many_guesses_it_takes_is_told() -> None:
+    """Of pure DP r right guesses of r have the probability (e^epsilon / (1 + e^epsilon))^r."""
+    scores, coins = gaussian(1.0, 30, 6)
+    for epsilon, guesses in ((1.0, 9), (2.0, 23)):
+        least = math.ceil(math.log(0.05) / -math.log1p(math.exp(-epsilon)))
+        for given in (guesses, guesses + 1):
+            audit = one_run(scores, coins, guesses=given, claim=Claim(PureDP(epsilon=epsilon)))
+            assert bool(audit.inconclusive) is (given < least)
+            if audit.inconclusive:
+                needed = math.ceil(30 / given * least - 0.5)
+                assert f"it takes at least {least} guesses about {needed}" in audit.inconclusive[0]
+    never = one_run(scores, coins, guesses=3, claim=Claim(ApproxDP(epsilon=1.0, delta=0.2)))
+    assert "nor can 16384 guesses about 163840" in never.inconclusive[0]
+
+
+def test_coins_that_fell_too_unevenly_are_refused() -> None:
+    """Both sides together fall so with a probability below 1e-9."""
+    for heads, fits in ((20, True), (19, False), (80, True), (81, False)):
+        assert bool(2 * binom.cdf(min(heads, 100 - heads), 100, 0.5) >= 1e-9) is fits
+        coins = np.arange(100) < heads
+        if fits:
+            one_run(np.zeros(100), coins)
+        else:
+            with pytest.raises(DataError, match=f"{heads} of 100 canaries"):
+                one_run(np.zeros(100), coins)
 
 
 BAD: list[tuple[Any, Any]] = [
