@@ -169,7 +169,7 @@ def test_one_recording_bounds_a_pure_epsilon() -> None:
 def test_bound_and_p_value_share_the_error_unless_they_are_one_test(
     guarantee: AnyGuarantee | None, delta: float | None, tests: int
 ) -> None:
-    assert [exact_loss.tests_of(directions, guarantee, delta) for directions in (1, 2, 6)] == [
+    assert [exact_loss.number_of_tests(directions, guarantee, delta) for directions in (1, 2, 6)] == [
         tests,
         2 * tests,
         6 * tests,
