@@ -28,6 +28,7 @@ from dpaudit import (
     run,
 )
 from dpaudit.auditors.replay.exact_loss import query_differences
+from dpaudit.auditors.replay.hidden_samples import Unit
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts, shift
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise
@@ -101,6 +102,8 @@ def test_noise_is_moved_as_its_density_says_and_weighed_by_the_quotient(work: Wo
         return entries_of(work, 1.0, noise), noise
 
     still, _ = recorded(0.0)
+    live = entries_of(work, 1.0, LiveNoise(np.random.SeedSequence(7)))
+    assert all(np.array_equal(a.output, b.output) for a, b in zip(still, live, strict=True))
     for multiple in (0.0, 1.7, -0.6):
         entries, noise = recorded(multiple)
         queries = [entry.query for entry in entries]
@@ -129,6 +132,19 @@ def test_noise_is_moved_as_its_density_says_and_weighed_by_the_quotient(work: Wo
     assert (work is choice) == all(
         np.array_equal(a.output, b.output) for a, b in zip(still, entries, strict=True)
     )
+
+
+def test_steps_of_a_sample_are_drawn_apart_from_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each for its own question, and from a seed of their own as soon as one question has any."""
+    unit = Unit(0, np.zeros(2), np.zeros(2))
+    asked: list[int] = []
+    monkeypatch.setattr(TiltedNoise, "_unit", lambda self, position: asked.append(position))
+    entries_of(gaussian, 1.0, TiltedNoise(np.random.SeedSequence(7), [], [], 1.0, []))
+    assert asked == [0, 1]
+    for units in ([None, unit], [unit, None], [unit]):
+        noise = TiltedNoise(np.random.SeedSequence(7), [], [], 1.0, units)
+        seeds = noise._seed, noise._steps.bit_generator.seed_seq
+        assert seeds[0].spawn_key != seeds[1].spawn_key
 
 
 def test_what_is_added_to_a_query() -> None:
