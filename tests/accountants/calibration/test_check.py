@@ -6,6 +6,7 @@ The closed forms are computed with mpmath at 40 digits or more.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -100,6 +101,15 @@ def test_a_divergence_is_proved_at_its_order(alpha: float) -> None:
             assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-9"))
 
 
+def test_a_divergence_of_gaussian_noise_is_rounded_up() -> None:
+    for alpha in (1.1, 1.7, 2.9, 3.3, 7.7, 21.3):
+        for sigma in (0.7, 1.3, 3.1):
+            runs: Runs = [(Gaussian(sigma=sigma, sensitivity=L2(1.0)), 3)]
+            exact = 3 * Fraction(alpha) / 2 / Fraction(sigma) ** 2
+            figure = Fraction(leading_figure(asked(runs, RDP(alpha=alpha, epsilon=1.0)).guarantee))
+            assert exact <= figure <= exact * (1 + Fraction(1e-12))
+
+
 def test_the_larger_order_of_a_sampled_pair_counts() -> None:
     """E[r^3] of r = 1 - q + q e^(mu x - mu^2 / 2), under the noise alone."""
     sampled = PoissonSampled(rate=0.2, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
@@ -144,7 +154,7 @@ def least_of_orders(log_moment: Any, delta: float) -> mpmath.mpf:
     return min(epsilon(mpmath.mpf(2) ** (mpmath.mpf(k) / 32)) for k in range(-200, 500))
 
 
-@pytest.mark.parametrize(("rho", "delta"), [(0.1, 1e-6), (3.0, 1e-12), (1e-2, 1e-2)])
+@pytest.mark.parametrize(("rho", "delta"), [(0.1, 1e-6), (3.0, 1e-12), (1e-2, 1e-2), (100.0, 0.1)])
 def test_what_rho_implies_is_found_by_the_best_order(rho: float, delta: float) -> None:
     with mpmath.workdps(30):
         best = least_of_orders(lambda t: mpmath.mpf(rho) * t * (1 + t), delta)
@@ -183,6 +193,48 @@ def test_comparisons_add_up_with_others_by_the_best_order(answers: int, steps: i
                     <= leading_figure(found.guarantee)
                     <= best * (1 + mpmath.mpf("1e-9"))
                 )
+
+
+def test_comparisons_and_others_are_rounded_up_at_every_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At order 3, where a sample's moment is a binomial sum; of its two orders the larger one counts."""
+    monkeypatch.setattr(check, "minimum", lambda *_: math.log(2.0))
+    target = ApproxDP(epsilon=1.0, delta=1e-6)
+    for sigma, rate in ((4.0, 0.2), (9.1, 0.013), (0.9, 0.3)):
+        vector = GaussianSparseVector(sigma=sigma, sensitivity=L2(1.0), answers=2, steps=100)
+        sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
+        gaussian = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+        pair: Any = vector.dominating_pair()
+        with mpmath.workdps(40):
+            q, square = mpmath.mpf(rate), 1 / mpmath.mpf(sigma) ** 2
+            cube = sum(
+                math.comb(3, k) * (1 - q) ** (3 - k) * q**k * mpmath.exp(square * (k * k - k) / 2)
+                for k in range(4)
+            )
+            threshold, against, alone = (
+                mpmath.mpf(each.numerator) / each.denominator
+                for each in (pair.threshold, pair.against, pair.alone)
+            )
+            outcomes = mpmath.log(1 + 100 + 4950) / 2
+            told = mpmath.mpf(3) / 2 * (threshold**2 + 2 * against**2)
+            compared = min(outcomes + told, 150 * alone**2)
+            rest = mpmath.log(mpmath.mpf(2) / 3) - (mpmath.log(mpmath.mpf(1e-6)) + mpmath.log(3)) / 2
+            for runs, divergence in (
+                ([(gaussian, 1)], mpmath.mpf(3) / 2 * square),
+                ([(sampled, 1)], mpmath.log(cube) / 2),
+                ([(gaussian, 2), (sampled, 1)], mpmath.log(cube) / 2 + 3 * square),
+                ([(vector, 5), (gaussian, 1)], 5 * compared + mpmath.mpf(3) / 2 * square),
+            ):
+                found = opinion_of_divergences(runs, ADD, target)  # type: ignore[arg-type]
+                exact = divergence + rest
+                assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-12"))
+
+
+def test_other_noise_beside_gaussian_is_left_to_the_other_accountants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other: Any = object()
+    monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
+    assert asked([(GAUSSIAN, 1), (LAPLACE, 1)], ApproxDP(epsilon=1.0, delta=1e-6)) is other
 
 
 class Made:
@@ -234,6 +286,27 @@ def test_dp_accounting_confirms_contradicts_or_cannot_tell(
     assert (found.method, found.proves) == (dp_accounting_check.METHOD, False)
     assert (leading_figure(found.guarantee), found.agrees) == expected[:2]
     assert found.resolution == pytest.approx(expected[2], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "coarse", "fine", "expected"),
+    [
+        (1.0, Made(0.9, 1.02), Made(1.00015, 1.005), (1.00015, False, 1.5e-4)),
+        (0.5, Made(0.4, 0.52), Made(0.45, 0.5049), (0.5049, True, 0.0098)),
+        # A hundredth of so small an epsilon is less than the tolerance.
+        (0.005, Made(0.004, 0.00507), Made(0.004, 0.00501), (0.00501, True, 0.002)),
+        (0.0, Made(0.0, 0.0), None, (0.0, True, 0.0)),
+    ],
+)
+def test_small_epsilons_are_held_to_a_tolerance_and_to_a_share(
+    epsilon: float, coarse: Made, fine: Made | None, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        dp_accounting_check, "enclose", lambda *_, coarsely=False: coarse if coarsely else fine
+    )
+    found = asked([(LAPLACE, 50)], ApproxDP(epsilon=epsilon, delta=1e-6))
+    assert (leading_figure(found.guarantee), found.agrees) == expected[:2]
+    assert found.resolution == pytest.approx(expected[2], rel=1e-6, abs=1e-15)
 
 
 @pytest.mark.parametrize(

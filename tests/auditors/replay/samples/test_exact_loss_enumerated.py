@@ -34,6 +34,7 @@ from dpaudit.auditors.replay.exact_loss import (
     Losses,
     loss_figures,
 )
+from dpaudit.auditors.replay.likelihood import NoDensity, log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, epsilon_below
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 
@@ -266,6 +267,19 @@ def test_later_questions_count_where_somebody_states_that_queries_are_fixed() ->
     assert FixedPair.of(one, other, whole=True).largest == pytest.approx(3.0, rel=1e-12)
     mixed = FixedPair.of([entry(GAUSSIAN, [0.0]), *one[2:]], [entry(GAUSSIAN, [1.0]), *other[2:]], whole=True)
     assert (mixed.mu, mixed.largest) == (pytest.approx(0.5, rel=1e-12), math.inf)
+
+
+@pytest.mark.parametrize("known", [(None, 1.0), (1.0, None), (None, None)])
+def test_a_density_that_is_unknown_on_one_side_is_unknown(known: tuple[float | None, float | None]) -> None:
+    sides = iter(known)
+    mechanism = SimpleNamespace(log_likelihood=lambda made, asked: next(sides))
+    release = SimpleNamespace(mechanism=mechanism, label="x")
+    one, other = (
+        SimpleNamespace(release=release, query=np.array([at]), scale=None, rows=None, number=0)
+        for at in (0.0, 1.0)
+    )
+    with pytest.raises(NoDensity, match="'x' is not known"):
+        log_ratio([one], queries_of([one]), queries_of([other]))  # type: ignore[list-item]
 
 
 def test_an_unknown_mechanism_has_no_loss_in_closed_form() -> None:
