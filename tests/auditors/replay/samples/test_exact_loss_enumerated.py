@@ -23,10 +23,11 @@ from dpaudit import (
     Exponential,
     Gaussian,
     Laplace,
+    PoissonSampled,
     RandomizedResponse,
     Release,
 )
-from dpaudit.auditors.replay import exact_loss
+from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.exact_loss import (
     DEFAULT_DELTA,
     Direction,
@@ -37,6 +38,7 @@ from dpaudit.auditors.replay.exact_loss import (
 from dpaudit.auditors.replay.likelihood import NoDensity, log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, epsilon_below
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.mechanisms import Asked
 
 P = np.array([0.55, 0.25, 0.15, 0.05])
 Q = np.array([0.10, 0.25, 0.25, 0.40])
@@ -280,6 +282,37 @@ def test_a_density_that_is_unknown_on_one_side_is_unknown(known: tuple[float | N
     )
     with pytest.raises(NoDensity, match="'x' is not known"):
         log_ratio([one], queries_of([one]), queries_of([other]))  # type: ignore[list-item]
+
+
+def test_a_release_moves_by_its_query_its_scale_or_its_rows() -> None:
+    """Rows that add up to the same query count too: another sample would tell them apart."""
+    still = Asked(np.array([1.0, 2.0]), 3.0, np.array([[1.0], [2.0]]))
+    moved = [
+        Asked(np.array([1.0, 2.5]), 3.0, still.rows),
+        Asked(np.array([1.0, 2.0]), 3.5, still.rows),
+        Asked(np.array([1.0, 2.0]), 3.0, np.array([[1.5], [1.5]])),
+        Asked(np.array([1.0, 2.0]), 3.0, np.array([[1.0], [2.0], [0.0]])),
+        Asked(np.array([1.0, 2.0]), 3.0, np.array([[1.0, 2.0]])),
+    ]
+    assert [likelihood._differ(still, other) for other in moved] == [True] * 5
+    same = [
+        still,
+        Asked(np.array([1.0, 2.0]), 3.0, None),
+        Asked(np.array([1.0, 2.0]), 3.0, still.rows.copy()),
+    ]
+    assert [likelihood._differ(still, other) for other in same] == [False] * 3
+    assert not likelihood._differ(same[1], same[1])
+    assert not likelihood._differ(same[1], still)
+
+
+def test_a_secret_sample_has_a_density_if_its_rows_are_known() -> None:
+    sampled = PoissonSampled(rate=0.5, mechanism=GAUSSIAN)
+    unknown, opening = entry(sampled, [1.0]), entry(sampled, [])
+    known = entry(sampled, [1.0])
+    known.rows = np.ones((3, 1))
+    likelihood.require_densities([known, opening, entry(GAUSSIAN, [1.0])])
+    with pytest.raises(NoDensity, match="secret sample"):
+        likelihood.require_densities([known, unknown])
 
 
 def test_an_unknown_mechanism_has_no_loss_in_closed_form() -> None:
