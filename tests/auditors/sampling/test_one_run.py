@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpaudit import L1, Laplace
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.auditors.sampling.one_run import one_run
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, one_run
+from dpaudit.auditors.sampling.trial import repeat_trial
 from dpaudit.auditors.statistics.claim_points import claimed_points
 from dpaudit.auditors.statistics.right_guesses import (
     Family,
@@ -373,3 +376,54 @@ def test_nonsense_is_refused() -> None:
         one_run(np.array([0.0, np.nan]), np.ones(2, dtype=bool), guesses=1)
     with pytest.raises(DataError):
         one_run(np.zeros(2), np.ones(2), guesses=1)
+
+
+def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
+    inserted: list[Any] = []
+
+    def insert(coins: Any) -> Any:
+        inserted.append(coins)
+        return coins.astype(float)
+
+    def noisy(data: Any, generator: np.random.Generator) -> Any:
+        return data + generator.normal(size=data.shape)
+
+    audit = audit_in_one_run(Plain(noisy), Canaries(4000, insert, lambda output: output), seed=6)
+    (coins,) = inserted
+    assert abs(int(coins.sum()) - 2000) < 155  # once in a million
+    noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
+    assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
+    assert (audit.trials, audit.pairs) == (4000, 0)
+    with pytest.raises(DataError):
+        audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
+    with pytest.raises(InvalidParameter):
+        audit_in_one_run(Plain(noisy), Canaries(0, insert, lambda output: output))
+    assert audit_in_one_run(Plain(noisy), Canaries(1, insert, lambda output: output)).trials == 1
+    assert one_run(np.zeros(1), np.ones(1, dtype=bool)).trials == 1
+
+
+def test_a_run_has_the_relation_of_its_claim_and_what_else_it_is_told() -> None:
+    """A claim is the algorithm's own where none is given; a coin adds or removes a unit if none says else."""
+    told: list[Any] = []
+
+    class Claimed:
+        claim: Claim | None = Claim(PureDP(epsilon=1.0), neighbouring="replace-one")
+
+        def __call__(self, data: Any, curator: Any) -> Any:
+            told.append((curator.ledger.header.neighbouring, curator.ledger.header.unit))
+            return curator.release(data, Laplace(scale=1.0, sensitivity=L1(1.0)), label="x")
+
+    def audited(**more: Any) -> Any:
+        canaries = Canaries(6, lambda coins: coins.astype(float), lambda output: output)
+        return audit_in_one_run(own, canaries, **more)
+
+    own = Claimed()
+    assert audited(run_options={"unit": "visit"}).claim == Claimed.claim
+    own.claim = None
+    claimed = audited(claim=Claim(PureDP(epsilon=1.0))).claim
+    assert claimed is not None
+    assert claimed.neighbouring == "add-or-remove-one"
+    assert audited().claim is None
+    unit = told[1][1]
+    assert told == [("replace-one", "visit"), ("add-or-remove-one", unit), ("add-or-remove-one", unit)]
+    assert unit != "visit"

@@ -12,9 +12,7 @@ from scipy import stats
 from dpaudit import GDP, L1, L2, ZCDP, Claim, Curator, Gaussian, Laplace, PureDP
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
-from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run
 from dpaudit.auditors.sampling.sampling import SamplingPlan, SoFar, audit_by_sampling, combine_pairs
-from dpaudit.auditors.sampling.trial import repeat_trial
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
@@ -23,7 +21,7 @@ from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
-from dpaudit.errors import CannotBound, DataError, InvalidParameter, ScoreShape, TrialFailed, UsageError
+from dpaudit.errors import CannotBound, InvalidParameter, ScoreShape, TrialFailed, UsageError
 from dpaudit.mechanisms import OpaquePureDP
 from tests.sweeps import sweep
 
@@ -357,25 +355,3 @@ def test_a_second_pair_keeps_its_runs_in_a_file_of_its_own(tmp_path: Any) -> Non
     first = audit_by_sampling(two_releases, [PAIR, SAME], plan)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit-pair-2.sqlite", "audit.sqlite"]
     assert audit_by_sampling(two_releases, [PAIR, SAME], plan) == first
-
-
-def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
-    inserted: list[Any] = []
-
-    def insert(coins: Any) -> Any:
-        inserted.append(coins)
-        return coins.astype(float)
-
-    def noisy(data: Any, generator: np.random.Generator) -> Any:
-        return data + generator.normal(size=data.shape)
-
-    audit = audit_in_one_run(Plain(noisy), Canaries(4000, insert, lambda output: output), seed=6)
-    (coins,) = inserted
-    assert abs(int(coins.sum()) - 2000) < 155  # once in a million
-    noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
-    assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
-    assert (audit.trials, audit.pairs) == (4000, 0)
-    with pytest.raises(DataError):
-        audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
-    with pytest.raises(InvalidParameter):
-        audit_in_one_run(Plain(noisy), Canaries(0, insert, lambda output: output))
