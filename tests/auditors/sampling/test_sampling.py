@@ -18,7 +18,7 @@ from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin, sequential
 from dpaudit.auditors.statistics.threshold import threshold
-from dpaudit.certificate.verdicts import Experiment
+from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
 from dpaudit.errors import CannotBound, InvalidParameter, ScoreShape, TrialFailed, UsageError
@@ -286,6 +286,33 @@ def test_combined_pairs_are_inconclusive_only_if_none_could_refute() -> None:
     assert (
         combine_pairs([could_not, could_not], planned=2, confidence=0.95).verdict is Experiment.INCONCLUSIVE
     )
+
+
+def test_of_several_pairs_the_largest_bounds_and_the_least_p_value_count() -> None:
+    random = np.random.default_rng(1)
+    samples = Samples(random.normal(size=200), random.normal(size=200))
+    one = threshold(samples, claim=CLAIM, confidence=0.975)
+
+    def bounded(epsilon: float | None, mu: float | None, p_value: float | None, **more: Any) -> Audit:
+        figures = {"epsilon_lower": epsilon, "mu_lower": mu, "p_value": p_value, **more}
+        return one.model_copy(update=figures)
+
+    audits = [
+        bounded(0.2, 0.5, 0.3, event="first", trials=90),
+        bounded(0.9, None, 0.02, event="second", largest_refutable_epsilon=3.0),
+        bounded(None, 0.7, None, event="third", largest_refutable_epsilon=2.0, not_checked=()),
+    ]
+    whole = combine_pairs(audits, planned=4, confidence=0.9)
+    assert (whole.epsilon_lower, whole.mu_lower, whole.p_value) == (0.9, 0.7, 0.08)
+    assert (whole.event, whole.pairs, whole.trials, whole.confidence) == ("second", 3, 90, 0.9)
+    assert whole.largest_refutable_epsilon == one.largest_refutable_epsilon > 3.0
+    assert whole.not_checked == one.not_checked
+    # Of equal epsilons the larger mu; and no p-value is above 1.
+    equal = [bounded(None, mu, 0.6, event=str(mu)) for mu in (0.3, 0.9, None)]
+    whole = combine_pairs(equal, planned=3, confidence=0.9)
+    assert (whole.epsilon_lower, whole.mu_lower, whole.p_value, whole.event) == (None, 0.9, 1.0, "0.9")
+    assert combine_pairs(equal[2:], planned=3, confidence=0.9).mu_lower is None
+    assert combine_pairs(audits[:1], planned=1, confidence=0.9) == audits[0]
 
 
 def test_two_sides_that_are_the_same_bound_nothing(nightly: bool) -> None:
