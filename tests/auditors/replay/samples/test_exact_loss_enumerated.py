@@ -73,6 +73,8 @@ TRUE: list[AnyGuarantee] = [
 @pytest.mark.parametrize("drawn", [P, TILTED], ids=["as stated", "tilted"])
 @pytest.mark.parametrize("guarantee", TRUE, ids=str)
 def test_the_e_value_of_a_true_claim_expects_at_most_one(guarantee: AnyGuarantee, drawn: np.ndarray) -> None:
+    """Of the least figure that is true, and of larger ones."""
+    leading = "rho" if isinstance(guarantee, ZCDP) else "epsilon"
     for number in (1, 2, 3):
         expected = sum(
             probability * math.exp(losses.evidence(guarantee))
@@ -81,6 +83,15 @@ def test_the_e_value_of_a_true_claim_expects_at_most_one(guarantee: AnyGuarantee
         assert expected <= 1.0
         # Exactly 1 but for the margins: all but the divergences of other orders are attained.
         assert expected > (0.5 if isinstance(guarantee, ZCDP) else 1.0 - 1e-6)
+    for more in (1.5, 4.0):
+        claimed = guarantee.model_copy(update={leading: more * getattr(guarantee, leading) + 0.1})
+        assert (
+            sum(
+                probability * math.exp(losses.evidence(claimed))
+                for probability, losses in recordings(2, drawn)
+            )
+            <= 1.0
+        )
 
 
 def test_the_e_value_of_a_true_gaussian_claim_expects_at_most_one() -> None:
@@ -146,6 +157,7 @@ def test_one_recording_bounds_a_pure_epsilon() -> None:
     assert losses.epsilon_lower(0.0, 0.05) == pytest.approx(0.7, abs=1e-8)
     assert losses.epsilon_lower(0.0, 0.05) < 0.7
     assert losses.p_value(PureDP(epsilon=0.7)) == 1.0
+    assert losses.p_value(PureDP(epsilon=losses.epsilon_lower(0.0, 0.05))) == 1.0
     assert losses.p_value(PureDP(epsilon=0.699)) == 0.0
     assert Losses(np.array([-1.0]), np.zeros(1)).epsilon_lower(0.0, 0.05) == 0.0
     assert Losses(np.zeros(0), np.zeros(0)).epsilon_lower(0.0, 0.05) == 0.0
