@@ -216,18 +216,18 @@ def test_no_epsilon_is_claimed_below_the_claims_own_delta() -> None:
 def test_a_loss_in_closed_form_is_certain() -> None:
     """Of several directions the largest counts; what a claim's tolerance covers contradicts nothing."""
     nothing = Losses(np.zeros(5), np.zeros(5))
-    directions = [Direction(nothing, FixedPair(1.0, 2.0)), Direction(nothing, FixedPair(0.5, 0.7))]
+    directions = [Direction(nothing, FixedPair(1.3, 2.0)), Direction(nothing, FixedPair(0.5, 0.7))]
     found = loss_figures(directions, None, 1e-5, 0.95)
-    assert (found["mu_lower"], found["epsilon_lower"]) == (1.0, epsilon_below(1e-5, 1.0))
-    assert "at least mu = 1" in found["event"]
+    assert (found["mu_lower"], found["epsilon_lower"]) == (1.3, epsilon_below(1e-5, 1.3))
+    assert "at least mu = 1.3" in found["event"]
     assert loss_figures(directions, None, 0.0, 0.95)["epsilon_lower"] == 2.0
-    at = epsilon_below(1e-5, 1.0)
+    at = epsilon_below(1e-5, 1.3)
     for exactly, less in (
         (PureDP(epsilon=2.0), PureDP(epsilon=2.0 * (1 - 1e-8))),
         (ApproxDP(epsilon=at, delta=1e-5), ApproxDP(epsilon=at * (1 - 1e-8), delta=1e-5)),
-        (ZCDP(rho=0.5), ZCDP(rho=0.5 * (1 - 1e-8))),
-        (RDP(alpha=3.0, epsilon=1.5), RDP(alpha=3.0, epsilon=1.5 * (1 - 1e-8))),
-        (GDP(mu=1.0), GDP(mu=1.0 - 1e-8)),
+        (ZCDP(rho=0.845), ZCDP(rho=0.845 * (1 - 1e-8))),
+        (RDP(alpha=3.0, epsilon=2.535), RDP(alpha=3.0, epsilon=2.535 * (1 - 1e-8))),
+        (GDP(mu=1.3), GDP(mu=1.3 * (1 - 1e-8))),
     ):
         p_values = [loss_figures(directions, Claim(g), None, 0.95)["p_value"] for g in (exactly, less)]
         assert p_values == [1.0, 0.0]
@@ -251,7 +251,7 @@ GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
         (GAUSSIAN, [1.0], [1.0], 0.0, 0.0),
         (Laplace(scale=2.0, sensitivity=L1(1.0)), [1.0, 2.0], [0.0, 4.0], 0.0, 1.5),
         (DiscreteLaplace(scale=4.0, sensitivity=L1(1.0)), [1.0], [4.0], 0.0, 0.75),
-        (RandomizedResponse(epsilon=0.7), [1.0, 0.0, 1.0], [0.0, 0.0, 0.0], 0.0, 1.4),
+        (RandomizedResponse(epsilon=0.7, categories=3), [1.0, 2.0, 1.0], [0.0, 2.0, 0.0], 0.0, 1.4),
         (Exponential(epsilon=1.0), [3.0, 0.0], [0.0, 0.0], 0.0, None),
     ],
 )
