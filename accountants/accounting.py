@@ -10,7 +10,7 @@ from dpaudit.accountants.bridges.imported_ledger import stated_trust
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
 from dpaudit.accountants.curves import curves
-from dpaudit.accountants.curves.implied import budget_bounds
+from dpaudit.accountants.curves.implied import budget_bounds, held
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
@@ -142,7 +142,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
     """Bounds on a scale; where none is wanted, on zCDP's, or as epsilon where it has none."""
     if (budget := header.budget) is not None:
         spent = bounds(composition, budget)
-        if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
+        if not spent or leading_figure(spent[0].guarantee) > held(leading_figure(budget), 1):
             cost = spent[0].guarantee if spent else "more than can be bounded"
             what = f"the releases cost {cost}, the budget was {budget}"
             why = "a filter that had held this budget would have refused one of them"

@@ -104,7 +104,7 @@ def curves(given: AnyGuarantee) -> list[ConversionCurve]:
             found.append(_of_gaussian(sqrt_up(2 * Fraction(rho)), IF_GAUSSIAN))
         case RDP(alpha=alpha, epsilon=epsilon):
             mironov = ConversionCurve("mironov", COMPARISON, lambda e: _exp((alpha - 1.0) * (epsilon - e)))
-            mu = sqrt_down(2 * Fraction(epsilon) / Fraction(alpha))
+            mu = sqrt_up(2 * Fraction(epsilon) / Fraction(alpha))
             found += [mironov, _of_gaussian(mu, IF_GAUSSIAN)]
         case ApproxDP(epsilon=epsilon, delta=delta):
             found.append(_of_gaussian(gaussian_mu(epsilon, delta), LARGEST))
@@ -218,7 +218,7 @@ def _response_renyi(epsilon: float, alpha: float) -> float:
     else:  # log cosh x = x + log1p(e^-2x) - log 2; the linear parts differ by t e, the first rest vanishes
         figure = epsilon - math.log1p(math.exp(-epsilon)) / t + 1e-300
     # The largest argument, 600, magnifies its own rounding in sinh.
-    return math.nextafter(figure * (1.0 + 4e-13), math.inf) if epsilon > 0.0 else 0.0
+    return math.nextafter(figure * (1.0 + 4e-13), math.inf)
 
 
 def _bun_steinke_delta(rho: float, epsilon: float) -> float:

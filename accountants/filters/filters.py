@@ -8,7 +8,8 @@ from typing import ClassVar
 from dpaudit.accountants.closed_forms.rounding import sqrt_up
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
-from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure
+from dpaudit.accountants.curves.implied import held
+from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import BudgetExceeded
@@ -28,6 +29,7 @@ class AdditiveFilter:
 
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
         self.budget = budget
+        self._held = held(leading_figure(budget), 1)
         self.neighbouring = Neighbouring(neighbouring)
         self._composition = Composition(self.neighbouring, running=self._cost)
 
@@ -43,10 +45,10 @@ class AdditiveFilter:
         budget's scale; nothing is charged.
         """
         before, alone = self.spent, self._figure(compose([release], self.neighbouring))
-        most = leading_figure(self.budget)
         self._composition.add(release)
-        if self.spent > most * (1 + CLAIM_TOLERANCE):
+        if self.spent > self._held:  # what is proved of the run in the end
             self._composition.remove(release)
+            most = leading_figure(self.budget)
             what = f"{alone:.6g} requested, {before:.6g} of {most:.6g} spent ({self._scale})"
             remedy = "add noise, release less, or state a larger budget before the run"
             raise BudgetExceeded(what, where=f"release {release.label!r}", remedy=remedy)

@@ -125,7 +125,7 @@ def _log_evidence(functionals: Sequence[Array]) -> float:
     return float(np.logaddexp.reduce(wealth, axis=None)) - math.log(wealth.size)
 
 
-def tests_of(directions: int, guarantee: AnyGuarantee | None, delta: float | None) -> int:
+def number_of_tests(directions: int, guarantee: AnyGuarantee | None, delta: float | None) -> int:
     """Among how many tests the error is divided, evenly."""
     own, at = _deltas(guarantee, delta)
     # At the claim's own delta the p-value and the bound are two readings of one test.
@@ -156,7 +156,7 @@ def loss_figures(
     """
     guarantee = None if claim is None else claim.guarantee
     own, at = _deltas(guarantee, delta)
-    tests = tests_of(len(directions), guarantee, delta)
+    tests = number_of_tests(len(directions), guarantee, delta)
     error = (1.0 - confidence) / tests
     figures: dict[str, Any] = {
         "epsilon_lower": max(max(d.fixed.epsilon(at), d.losses.epsilon_lower(at, error)) for d in directions),

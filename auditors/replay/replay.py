@@ -147,7 +147,7 @@ def replay(
         audited_pairs = [*target.pairs, *searched.pairs]
         if search_pairs and not searched.tried:
             not_checked.append(Condition(code=Code.PAIRS_NOT_SEARCHED))
-        tests = exact_loss.tests_of(max(1, 2 * len(audited_pairs)), guarantee, delta)
+        tests = exact_loss.number_of_tests(max(1, 2 * len(audited_pairs)), guarantee, delta)
         needed = math.log(tests / (1.0 - confidence))
         wanted = guarantee if claim is not None and claim.view is View.ALL_RELEASES else None
         plan = ReplayPlan(replays, extreme_outputs, wanted, needed, len(audited_pairs), work)

@@ -121,11 +121,13 @@ def beyond(canaries: int, guesses: int, correct: int, floor: Floor, error: float
         least = math.nextafter(right / (canaries * _ONE), 0.0)
         other = math.floor(math.ldexp(floor(least), _BITS))
         more = (canaries * other + right - guesses * tail) // (guesses - j)
-        tail += max(0, more)
+        if more <= 0:  # steps of 0 stay 0
+            return False
+        tail += more
         if tail > _ONE:
             return True
-        # Steps of 0 stay 0, and where they shrink as many as are left hardly reach 1.
-        if more <= 0 or (more < last and more * j < _ONE - tail):
+        # Where steps shrink as many as are left hardly reach 1.
+        if more < last and more * j < _ONE - tail:
             return False
         right, last = right + j * more, more
     return False

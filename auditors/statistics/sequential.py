@@ -257,7 +257,7 @@ class SequentialFeed:
     def __init__(self, begun: Sequential, learner: Learner) -> None:
         self._begun, self._state, self._learner = begun, begun, learner
         self._score: Scoring | None = None
-        self._numbered = False  # whether it is the number that each run gave
+        self._numbered: bool  # whether it is the number that each run gave
         self._fed = 0
         self._rescore_at = 2 * FIRST_BLOCK
         self._audit: Audit | None = None

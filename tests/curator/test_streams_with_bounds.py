@@ -104,3 +104,18 @@ def test_what_is_no_stream_is_refused_with_a_bound_too() -> None:
     noise: Any = Gaussian(sigma=1.0, sensitivity=L2(0.5))
     with pytest.raises(InvalidParameter, match="no steps"):
         run(lambda rows, curator: sums(rows, curator, noise), ROWS)
+
+
+def test_a_stream_of_numbers_takes_one_contribution_per_unit() -> None:
+    """Not their sum, of which nobody knows what a unit's part is; nor contributions of another shape."""
+
+    def numbers(item: Any, curator: Curator) -> Array:
+        return curator.stream(TREE, "numbers", (), bound=0.5).add(item)
+
+    added = run(numbers, [0.25, 3.0, -0.125], noise=NoNoise(), **ADDED).output
+    assert added == pytest.approx(0.25 + 0.5 - 0.125, abs=1e-9)
+    for wrong in (0.25, [[0.25], [3.0]]):
+        with pytest.raises(InvalidParameter, match=r"contributions of shape .* in a stream of \(\)"):
+            run(numbers, wrong, noise=NoNoise(), **ADDED)
+    with pytest.raises(InvalidParameter, match=r"contributions of shape \(7, 3\) in a stream of \(4,\)"):
+        run(sums, [np.ones((7, 3))], noise=NoNoise(), **ADDED)

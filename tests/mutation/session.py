@@ -2,6 +2,9 @@
 
     python tests/mutation/session.py [FILE ...] [--sample N] [--seed S] [--write]
 
+FILE is all or part of a listed file's path, or the path of any other file or folder of the product, whose
+tests are those of the folder of the same name.
+
 Every test that may matter is collected once, and run once to see which lines it runs through. For each mutant
 a child process is forked, the functions' code is exchanged in it, and the tests of the changed line run,
 those of the file's own tests first, until one fails. What is found is kept in .mutation, line by line: a run
@@ -51,6 +54,8 @@ BEGIN, END = "<!-- written by nox -s mutation -->", "<!-- end -->"
 FOLD = tuple(f"accountants/composition/test_{name}.py" for name in ("composition", "plain_columns", "groups"))
 #: The tests of an audit's bound and verdict, one event or many bets.
 STATISTICS = tuple(f"auditors/statistics/test_{name}.py" for name in ("betting", "sequential", "threshold"))
+#: The tests of the exact loss, of noise that is shifted for it, and of samplers.
+REPLAYS = tuple(f"auditors/replay/{name}" for name in ("samples", "test_movement.py", "test_correlated.py"))
 #: Where a wrong sign makes a bound false, each with the tests that are to notice it.
 FILES = {
     "dpaudit/accountants/closed_forms/rounding.py": ("accountants/closed_forms",),
@@ -59,6 +64,7 @@ FILES = {
     "dpaudit/curator/clipping.py": ("curator/test_clipping.py",),
     "dpaudit/curator/curator.py": ("curator",),
     "dpaudit/curator/batches.py": ("curator",),
+    "dpaudit/curator/streams.py": ("curator",),
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
@@ -66,15 +72,38 @@ FILES = {
     "dpaudit/accountants/composition/plain_columns.py": FOLD,
     "dpaudit/ledger/columns.py": ("ledger/test_lines.py", *FOLD),
     "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms/test_columns.py", *FOLD[:2]),
+    "dpaudit/accountants/closed_forms/ranges.py": ("accountants/closed_forms",),
     "dpaudit/accountants/calibration/calibration.py": ("accountants/calibration",),
+    "dpaudit/accountants/calibration/check.py": ("accountants/calibration",),
     "dpaudit/accountants/closed_forms/gaussian.py": ("accountants/closed_forms/test_gaussian.py",),
     "dpaudit/accountants/curves/curves.py": ("accountants/curves/test_curves.py",),
     "dpaudit/accountants/curves/rdp.py": ("accountants/curves/test_rdp.py",),
+    "dpaudit/accountants/curves/sampled_orders.py": ("accountants/curves/test_sampled_orders.py",),
+    "dpaudit/accountants/curves/conversion_table.py": ("accountants/curves/test_conversion_table.py",),
+    "dpaudit/accountants/curves/implied.py": ("accountants/curves/test_implied.py", "accountants/filters"),
+    "dpaudit/accountants/curves/profile_points.py": ("accountants/curves/test_profile_points.py",),
+    "dpaudit/accountants/filters/filters.py": ("accountants/filters",),
+    "dpaudit/accountants/filters/odometers.py": ("accountants/filters",),
+    "dpaudit/accountants/filters/renyi.py": ("accountants/filters",),
     "dpaudit/auditors/statistics/betting.py": STATISTICS,
     "dpaudit/auditors/statistics/threshold.py": STATISTICS,
     "dpaudit/auditors/statistics/gdp.py": ("auditors/statistics/test_gdp.py",),
     "dpaudit/auditors/statistics/clopper_pearson.py": ("auditors/statistics/test_clopper_pearson.py",),
     "dpaudit/auditors/statistics/two_proportions.py": ("auditors/statistics/test_two_proportions.py",),
+    "dpaudit/auditors/statistics/sequential.py": ("auditors/statistics/test_sequential.py",),
+    "dpaudit/auditors/statistics/claim_points.py": ("auditors/statistics/test_claim_points.py",),
+    "dpaudit/auditors/statistics/samples.py": ("auditors/statistics/test_samples.py",),
+    "dpaudit/auditors/statistics/tails.py": STATISTICS,
+    "dpaudit/auditors/statistics/learning/classifier.py": ("auditors/statistics/learning",),
+    "dpaudit/auditors/statistics/gaussian_pair.py": ("auditors/statistics/test_gaussian_pair.py",),
+    "dpaudit/auditors/statistics/right_guesses.py": ("auditors/statistics/test_right_guesses.py",),
+    "dpaudit/auditors/sampling/one_run.py": ("auditors/sampling/test_one_run.py",),
+    "dpaudit/auditors/sampling/sampling.py": ("auditors/sampling/test_sampling.py",),
+    "dpaudit/auditors/sampling/exact_ratio.py": ("auditors/sampling/test_sampling.py",),
+    "dpaudit/auditors/replay/exact_loss.py": REPLAYS,
+    "dpaudit/auditors/replay/importance_sampling.py": REPLAYS,
+    "dpaudit/auditors/replay/likelihood.py": REPLAYS,
+    "dpaudit/auditors/replay/sampler_check.py": REPLAYS,
 }
 #: Fixtures of tests that look at other processes, in which nothing is exchanged.
 ELSEWHERE = {"python", "own_processes"}
@@ -112,9 +141,15 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
         os.waitpid(child, 0)
 
 
+def tests_of(file: str) -> list[str]:
+    """Where the tests are that are to notice a file's mutants; of a file that is not listed, its folder's."""
+    folder = Path(file).parent.relative_to("dpaudit").as_posix()
+    return [f"tests/{path}" for path in FILES.get(file, (folder,))]
+
+
 def belongs(test: str, file: str) -> bool:
     """Whether a test, by its name for pytest, is one of those that are to notice a file's mutants."""
-    return test.startswith((file, *(f"tests/{path}" for path in FILES[file])))
+    return test.startswith((file, *tests_of(file)))
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
@@ -218,8 +253,10 @@ class Session:
 
     def _see(self) -> None:
         """Which lines each test runs through, and how long it takes; kept for each file of tests."""
-        kept = KEPT / "lines.json"
-        sources = digest(*(ROOT / file for file in FILES))
+        listed = set(self.files) <= set(FILES)
+        self.watched = list(FILES) if listed else self.files
+        kept = KEPT / ("lines.json" if listed else "lines-of-others.json")
+        sources = digest(*(ROOT / file for file in self.watched))
         known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
         if known.get("sources") != sources:
             known = {"sources": sources, "modules": [], "files": {}}
@@ -246,7 +283,7 @@ class Session:
             except Exception:  # noqa: BLE001, S112  (a module that is there by another way)
                 continue
         self.seconds: dict[str, float] = {}
-        self.through: dict[str, dict[int, set[str]]] = {file: defaultdict(set) for file in FILES}
+        self.through: dict[str, dict[int, set[str]]] = {file: defaultdict(set) for file in self.watched}
         for file in by_file:
             for name, (seconds, lines) in known["files"][file]["tests"].items():
                 self.seconds[name] = seconds
@@ -255,7 +292,7 @@ class Session:
                         self.through[target][number].add(name)
 
     def _lines(self, names: list[str]) -> dict[str, Any]:
-        by_path = {os.path.realpath(ROOT / file): file for file in FILES}
+        by_path = {os.path.realpath(ROOT / file): file for file in self.watched}
         watch = coverage.Coverage(data_file=None, config_file=False, include=list(by_path))
         tests: dict[str, tuple[float, dict[str, list[int]]]] = {}
         watch.start()
@@ -397,22 +434,30 @@ def write(rows: dict[str, tuple[int, ...]]) -> None:
     PAGE.write_text(f"{start}{BEGIN}\n\n{table(kept | rows)}\n{END}{end}", encoding="utf-8")
 
 
+def met(part: str) -> list[str]:
+    """The files that are meant: listed ones with this in their paths, else the file or the folder itself."""
+    listed = [file for file in FILES if part in file]
+    path = Path("dpaudit", part.removeprefix("dpaudit/"))
+    others = sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.is_file() else []
+    return listed or [file.as_posix() for file in others if list(mutants(file.read_text(encoding="utf-8")))]
+
+
 def main() -> int:
     """Run the mutants, print what was found, and write it down where all were run."""
     parser = argparse.ArgumentParser(description="mutation run", allow_abbrev=False)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="all or part of a file's path")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="all or part of a path, or a whole one")
     parser.add_argument("--sample", type=int, help="so many mutants, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
     parser.add_argument("--write", action="store_true", help="the figures into CONTRIBUTING.md")
     options = parser.parse_args()
-    files = [file for file in FILES if not options.files or any(part in file for part in options.files)]
-    if not files:
-        parser.error(f"no such file among {', '.join(FILES)}")
     os.chdir(ROOT)
+    files = sorted({file for part in options.files or [""] for file in met(part)})
+    if not files:
+        parser.error(f"no such file, nor any among {', '.join(FILES)}")
     KEPT.mkdir(exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as with Ctrl-C
     session = Session(files, options.sample, options.seed)
-    tests = sorted({f"tests/{path}" for file in files for path in FILES[file]})
+    tests = sorted({path for file in files for path in tests_of(file)})
     quiet = ["-q", "-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile=mutation"]
     if pytest.main([*quiet, *tests, *files], plugins=[session]) not in {
         0,
@@ -429,7 +474,7 @@ def main() -> int:
     print("\n" + table(found))
     survivors = sum(state == "survived" for _, _, state in session.states)
     if options.write and options.sample is None and not session.stopped:
-        write(found)
+        write({file: row for file, row in found.items() if file in FILES})
     return 1 if survivors else 0
 
 

@@ -19,19 +19,30 @@ from dpaudit import (
     Release,
 )
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.curves.profile_points import profile_points
+from dpaudit.accountants.curves.profile_points import POINTS, profile_points, understated
 from dpaudit.certificate.curve_points import LEAST_POINTS, CurvePoints
+from dpaudit.certificate.verdicts import Accounting
 from dpaudit.mechanisms import AnyMechanism
 
 GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+NOTHING = Gaussian(sigma=2.0, sensitivity=L2(0.0))
 
 
-def curves(*mechanisms: AnyMechanism, claim: Claim | None = None, **header: object) -> dict[str, CurvePoints]:
+def ledger_of(*mechanisms: AnyMechanism, claim: Claim | None = None, **header: object) -> Ledger:
     ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=claim, **header))  # type: ignore[arg-type]
     for index, mechanism in enumerate(mechanisms):
         ledger.append(Release(label=f"release {index}", mechanism=mechanism))
     ledger.finish()
+    return ledger
+
+
+def curves(*mechanisms: AnyMechanism, claim: Claim | None = None, **header: object) -> dict[str, CurvePoints]:
+    ledger = ledger_of(*mechanisms, claim=claim, **header)
     return {curve.method: curve for curve in profile_points(ledger, account(ledger))}
+
+
+def exact_delta(mu: float, epsilon: float) -> float:
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
 def test_every_accountant_has_a_curve_and_none_is_below_the_truth() -> None:
@@ -42,8 +53,9 @@ def test_every_accountant_has_a_curve_and_none_is_below_the_truth() -> None:
         assert len(curve.points) >= LEAST_POINTS
         assert curve.points[0][0] == 0.0
         for epsilon, delta in curve.points:
-            exact = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
-            assert delta >= exact - 1e-15
+            assert delta >= exact_delta(mu, epsilon) - 1e-15
+    for epsilon, delta in found["gdp"].points:
+        assert delta == pytest.approx(exact_delta(mu, epsilon), rel=1e-4, abs=1e-14)
     tight = [found[name].points for name in ("gdp", "pld")]
     for (_, one), (_, other) in zip(*tight, strict=True):
         assert one == pytest.approx(other, rel=1e-6)
@@ -52,6 +64,47 @@ def test_every_accountant_has_a_curve_and_none_is_below_the_truth() -> None:
 def test_the_claims_epsilon_is_among_the_points() -> None:
     found = curves(GAUSSIAN, claim=Claim(ApproxDP(epsilon=1.2345, delta=1e-3)))
     assert all(1.2345 in dict(curve.points) for curve in found.values())
+
+
+def test_the_points_are_evenly_spaced_to_where_the_tightest_curve_vanishes() -> None:
+    last = curves(GAUSSIAN, GAUSSIAN)["gdp"].points[-1]
+    assert last[1] == pytest.approx(1e-10, rel=1e-3)
+    for found, end in ((curves(GAUSSIAN, GAUSSIAN), last[0]), (curves(NOTHING), 1.0)):
+        for curve in found.values():
+            assert [epsilon for epsilon, _ in curve.points] == [end * step / 32 for step in range(POINTS)]
+
+
+@pytest.fixture
+def stated() -> tuple[Ledger, Accounting, dict[str, CurvePoints]]:
+    ledger = ledger_of(GAUSSIAN, GAUSSIAN)
+    accounting = account(ledger)
+    return ledger, accounting, {curve.method: curve for curve in profile_points(ledger, accounting)}
+
+
+def moved(curve: CurvePoints, factor: float, **fields: str) -> CurvePoints:
+    points = tuple((epsilon, min(1.0, delta * factor)) for epsilon, delta in curve.points)
+    return curve.model_copy(update={"points": points, **fields})
+
+
+def test_a_stated_curve_may_not_lie_below_the_one_computed_again(
+    stated: tuple[Ledger, Accounting, dict[str, CurvePoints]],
+) -> None:
+    """Its own method's, even where another one is tighter; of a method that is not used now, all of them."""
+    ledger, accounting, found = stated
+
+    def wrong(curve: CurvePoints) -> list[str]:
+        return list(understated([curve], ledger, accounting))
+
+    for curve in found.values():
+        assert wrong(curve) == wrong(moved(curve, 1.01)) == wrong(moved(curve, 1 - 1e-10)) == []
+        [what] = wrong(moved(curve, 0.99))
+        assert f"by {curve.method} has delta" in what
+        assert wrong(moved(curve, 1.01, rigour="interval")) == [
+            f"its curve by {curve.method} has rigour interval, which no curve computed again has"
+        ]
+    assert wrong(moved(found["gdp"], 1.0, method="zcdp")) != []
+    assert wrong(moved(found["gdp"], 1.01, method="of another library")) == []
+    assert wrong(moved(found["gdp"], 0.9, method="of another library")) != []
 
 
 def test_a_budget_is_what_has_a_curve() -> None:

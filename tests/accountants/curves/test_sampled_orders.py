@@ -5,14 +5,28 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mpmath
 import pytest
 
-from dpaudit import L1, L2, ApproxDP, Claim, Gaussian, Laplace, Ledger, Neighbouring, Release
+from dpaudit import (
+    L1,
+    L2,
+    ApproxDP,
+    Claim,
+    Gaussian,
+    Laplace,
+    Ledger,
+    MatrixMechanism,
+    Neighbouring,
+    Release,
+    SampledMatrix,
+    Toeplitz,
+)
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves import rdp
 from dpaudit.accountants.curves.rdp import RenyiProfile
-from dpaudit.accountants.curves.sampled_orders import best_order, sampled_factors
+from dpaudit.accountants.curves.sampled_orders import best_order, moment_of, sampled_factors
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Partition
@@ -81,7 +95,9 @@ def test_where_the_rule_errs_by_more_than_a_trifle_all_orders_are_searched() -> 
         ([(noise(0.01), 1), (Laplace(scale=1.0, sensitivity=L1(1.0)), 1)], ADD, {}),
         ([(noise(1.0), 1)], ADD, {}),
         ([(noise(0.01), 1)], REPLACE, {}),
-        ([(noise(0.01), 10**13)], ADD, {}),
+        ([(noise(0.01), 2 * 10**12)], ADD, {}),
+        ([(PoissonSampled(rate=0.01, mechanism=Laplace(scale=1.0, sensitivity=L1(1.0))), 1)], ADD, {}),
+        ([(PoissonSampled(rate=0.01, mechanism=Gaussian(sigma=1.0, sensitivity=L2(0.0))), 1)], ADD, {}),
         ([(noise(0.01), 1)], ADD, {"partition": Partition(split="s", part="a")}),
     ],
 )
@@ -89,6 +105,46 @@ def test_all_else_is_left_to_the_general_accountant(
     made: list[tuple[AnyMechanism, int]], relation: Neighbouring, more: dict[str, Any]
 ) -> None:
     assert profile(*made, relation=relation, **more)._factors == ()
+
+
+def test_a_factor_stands_for_all_turns_of_all_runs() -> None:
+    """5 runs of 101 steps, of which a unit may be in 11; and the ends of the ranges are inside."""
+    matrix = MatrixMechanism(
+        sigma=1.0,
+        steps=101,
+        strategy=Toeplitz(coefficients=(1.0, 0.5)),
+        separation=10,
+        sensitivity=L2(1.0),
+    )
+    sampled = SampledMatrix(rate=0.01, mechanism=matrix)
+    for made, runs, mu in (
+        ((sampled, 5), 55.0, math.sqrt(1.25)),
+        ((noise(0.01), 10**12), 1e12, 1.0),
+        ((noise(0.01, 1e-3), 1), 1.0, 1e3),
+    ):
+        found = profile(made)._factors
+        assert [(factor.count, factor.rate) for (factor,) in found] == [(runs, 0.01)] * 2
+        assert [factor.parameter for (factor,) in found] == pytest.approx([mu, mu], rel=1e-15)
+        assert [factor.mixture_first for (factor,) in found] == [True, False]
+
+
+def test_the_moment_is_never_below_a_closed_form() -> None:
+    """Of integer orders both expectations of the ratio's powers are sums of binomial terms."""
+
+    def exact(q: float, mu: float, k: int) -> float:
+        with mpmath.workdps(40):
+            rate, square = mpmath.mpf(q), mpmath.mpf(mu) ** 2
+            terms = (
+                mpmath.binomial(k, j) * (1 - rate) ** (k - j) * rate**j * mpmath.exp(square * j * (j - 1) / 2)
+                for j in range(k + 1)
+            )
+            return mpmath.log(sum(terms))
+
+    for rate, mu in ((0.01, 1.0), (0.3, 0.5), (1e-4, 2.0)):
+        first, _ = sampled_factors(compose([Release(label="r", mechanism=noise(rate, 1 / mu), count=3)], ADD))
+        for t in (1, 2, 5):
+            least = 3 * exact(rate, mu, t + 1)
+            assert least <= moment_of(first)(float(t)) <= least + 1e-12 * (1 + least)
 
 
 @pytest.mark.parametrize("claimed", [None, ApproxDP(epsilon=3.0, delta=1e-6)])

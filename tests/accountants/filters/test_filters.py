@@ -22,9 +22,9 @@ from dpaudit.accountants.filters.renyi import RDPFilter
 from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import BudgetExceeded, CannotBound, InvalidParameter
+from dpaudit.errors import BudgetExceeded, CannotBound, InvalidParameter, NotCertifiable
 from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import DiscreteGaussian, PoissonSampled
+from dpaudit.mechanisms import DiscreteGaussian, PoissonSampled, RandomizedResponse
 
 #: mu of a 1-DP release: twice the normal quantile of e / (1 + e).
 PURE_MU = 2.0 * NormalDist().inv_cdf(math.e / (1.0 + math.e))
@@ -72,6 +72,33 @@ def test_pure_filter() -> None:
     assert held.spent == 1.0
     with pytest.raises(BudgetExceeded, match="pure DP"):
         held.spend(Release(label="l", mechanism=Laplace(scale=1e6, sensitivity=L1(1.0))))
+
+
+#: Of the last two the double nearest to 1 + 1e-9, times the budget, is a step above the exact product.
+@pytest.mark.parametrize("budget", [0.3, 1.0, 6.356072046715506, 1.5096])
+def test_no_filter_admits_more_than_its_budget_proves_in_the_end(budget: float) -> None:
+    [bound] = budget_bounds(PureDP(epsilon=budget), PureDP(epsilon=0.0))
+    most = leading_figure(bound.guarantee)
+    for epsilon, fits in ((most, True), (math.nextafter(most, math.inf), False)):
+        release = Release(label="r", mechanism=RandomizedResponse(epsilon=epsilon, categories=2))
+        header = Header(
+            algorithm="a",
+            unit="row",
+            neighbouring="replace-one",
+            schedule="filtered",
+            budget=PureDP(epsilon=budget),
+        )
+        ledger = Ledger(header)
+        ledger.append(release)
+        ledger.finish()
+        if fits:
+            PureFilter(budget).spend(release)
+            assert account(ledger).bounds
+            continue
+        with pytest.raises(BudgetExceeded):
+            PureFilter(budget).spend(release)
+        with pytest.raises(NotCertifiable, match="the budget was"):
+            account(ledger)
 
 
 @pytest.mark.parametrize("figure", [math.nan, math.inf, -1.0])
@@ -161,6 +188,19 @@ def test_an_odometer_is_above_the_best_bound_at_one_time_and_not_far(rho: float)
     assert best < meter.reading.epsilon < 1.2 * best
 
 
+@pytest.mark.parametrize("rho", [3e-7, 0.01, 0.37, 4.0, 3e5])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-300])
+def test_an_odometer_reads_the_least_of_its_lines_rounded_up(rho: float, delta: float) -> None:
+    meter = GDPOdometer(delta)
+    meter.add(gaussian(math.sqrt(2.0 * rho)))
+    with mpmath.workdps(40):
+        spent = mpmath.mpf(leading_figure(meter.reading.spent)) ** 2 / 2
+        target = mpmath.log(40) - mpmath.log(mpmath.mpf(delta))
+        orders = [mpmath.sqrt(target / mpmath.mpf(2) ** rung) for rung in range(-20, 20)]
+        line = min((1 + a) * spent + target / a for a in orders)
+        assert line <= meter.reading.epsilon <= line * (1 + mpmath.mpf("1e-12"))
+
+
 def test_the_loss_never_passes_the_odometer_however_the_run_is_stopped() -> None:
     # 4000 paths of 2000 releases, whose noise grows and shrinks with the loss so far; every moment counts.
     # Each path fails with probability at most 1/40: more than 180 of 4000 has probability below 1e-11.
@@ -238,6 +278,14 @@ def test_the_filter_within_a_target_keeps_it_and_admits_a_mechanism_often() -> N
     assert 2.99 < leading_figure(bound.guarantee) <= 3.0
     held.spend(Release(label="step", mechanism=SAMPLED))
     assert held.budget.epsilon / held.spent > 500
+    for small in (0.9, 0.7):
+        target = ApproxDP(epsilon=small, delta=1e-5)
+        [bound] = budget_bounds(RDPFilter.within(target, SAMPLED).budget, target)
+        assert 0.99 * small < leading_figure(bound.guarantee) <= small
+    once = RDPFilter.within(ApproxDP(epsilon=6.0, delta=1e-5), gaussian(1.0).mechanism)
+    once.spend(gaussian(1.0))
+    with pytest.raises(BudgetExceeded):
+        once.spend(gaussian(1.0))
     with pytest.raises(CannotBound, match="not even one"):
         RDPFilter.within(ApproxDP(epsilon=1e-3, delta=1e-9), SAMPLED)
 

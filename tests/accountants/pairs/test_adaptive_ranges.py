@@ -10,7 +10,7 @@ import pytest
 
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import pld_profile, rdp_profile
-from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms, block_term
+from dpaudit.accountants.pairs.adaptive_ranges import _largest_delta, adaptive_terms, block_term
 from dpaudit.accountants.privacy_loss import BoundedRangeTerm, DiscreteTerm, GaussianTerm, PrivacyLoss
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.ledger.releases import Release
@@ -51,6 +51,20 @@ def test_two_and_three_choices_by_the_best_of_many_strategies(epsilon: float) ->
         assert np.all(found >= strategies * (1.0 - 1e-12))
         much = strategies > 1e-3
         assert np.all(found[much] <= strategies[much] * 1.1)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("cells", [2, 3, 8])
+def test_between_the_points_of_a_coarse_lattice_no_choice_is_better(epsilon: float, cells: int) -> None:
+    """There the best h lies inside a cell; what follows are the chords between the points of the lattice."""
+    (first, one), (second, two) = (_largest_delta(epsilon, runs, cells) for runs in (1, 2))
+
+    def chords(x: Any) -> Any:
+        between = np.interp(np.exp(x), np.exp(first), one, right=0.0)
+        return np.where(x < first[0], told(x), between)
+
+    for losses, curve, later in ((first, one, told), (second, two, chords)):
+        assert np.all(curve >= best(epsilon, losses, later, 301) * (1.0 - 1e-12))
 
 
 def strategy_delta(epsilon: float, count: int, rng: np.random.Generator, at: list[float]) -> list[float]:

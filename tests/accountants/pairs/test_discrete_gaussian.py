@@ -103,6 +103,11 @@ def test_from_a_distance_of_two_on_no_move_is_the_worst() -> None:
 @pytest.mark.parametrize("sigma", [10.0, 26.9, 27.0, 100.0, 3000.0])
 def test_wide_noise_in_rows_of_several_outputs_is_never_below_the_truth(sigma: float) -> None:
     found = composed(noise(sigma))
+    [(term, _)] = losses(noise(sigma), RELATION)
+    masses = np.array(term.probabilities)  # type: ignore[union-attr]
+    # Rows keep the probabilities of both sides, but for what a loss is rounded up by.
+    assert masses.sum() == pytest.approx(1.0, abs=1e-12)
+    assert float(masses @ np.exp(-np.array(term.losses))) == pytest.approx(1.0, abs=1e-12)  # type: ignore[union-attr]
     k = np.arange(-math.ceil(12.0 * sigma), math.ceil(12.0 * sigma) + 1, dtype=np.float64)
     weight = np.exp(-0.5 * (k / sigma) ** 2)
     weight /= weight.sum()

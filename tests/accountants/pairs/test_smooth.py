@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import ncx2
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
-from dpaudit.accountants.pairs.smooth import smooth_alpha, smooth_delta, smooth_log_moment
+from dpaudit.accountants.pairs.smooth import _Pair, smooth_alpha, smooth_delta, smooth_log_moment
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms.smooth import lemma_loss, lemma_parameters
 from tests.sweeps import sweep
@@ -121,6 +122,34 @@ def test_the_divergence_is_the_largest_integral(t: float) -> None:
         assert moment(math.exp(b), 1.0 / alpha) <= found * (1 + 1e-12)
         assert moment(math.exp(-b), math.exp(-b / 2) / alpha) <= found * (1 + 1e-12)
     assert smooth_log_moment(1.0 / math.expm1(beta), alpha, beta, 1) == math.inf
+
+
+@pytest.mark.parametrize("k", [1.7, 0.1, -0.4])
+@pytest.mark.parametrize("c", [0.2, 0.5, 3.0])
+def test_the_characteristic_function_is_the_closed_form_of_complex_numbers(k: float, c: float) -> None:
+    """log M(s) = -(d/2) (s log(1 + k) + log(1 - k s)) + s (s + 1) lambda / (2 (1 - k s)), k s < 1."""
+    dimension, shift = 3, 0.7
+    pair = _Pair(k, shift, dimension)
+    if k * c >= 1.0:
+        assert pair.cumulant(c).value == math.inf
+        return
+
+    def log_moment(s: mpmath.mpc) -> mpmath.mpc:
+        scale = s * mpmath.log(1 + mpmath.mpf(k)) + mpmath.log(1 - k * s)
+        return -mpmath.mpf(dimension) / 2 * scale + s * (s + 1) * shift / (2 * (1 - k * s))
+
+    t = np.array([0.0, 1e-3, 0.3, 1.0, 7.0, 40.0])
+    along, decay = pair.along(c, t), pair.decay(c, t, 2.0 * t)
+    with mpmath.workdps(40):
+        real, cumulant = log_moment(mpmath.mpf(c)), pair.cumulant(c)
+        assert abs(cumulant.value - real) <= cumulant.error <= 1e-12 * (1 + abs(real))
+        first, second = (float(mpmath.diff(log_moment, c, n)) for n in (1, 2))
+        assert (cumulant.slope, cumulant.curvature) == pytest.approx((first, second), rel=1e-9)
+        for place, at in enumerate(t.tolist()):
+            found, error = log_moment(mpmath.mpc(c, at)) - real, along.error[place]
+            assert abs(along.log_modulus[place] - found.real) <= error <= 1e-11
+            assert abs(along.phase[place] - found.imag) <= error
+            assert found.real <= decay[place] <= 1e-12
 
 
 def test_bad_or_hopeless_arguments_are_refused() -> None:

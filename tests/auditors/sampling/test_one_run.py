@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,21 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpaudit import L1, Laplace
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.auditors.sampling.one_run import one_run
-from dpaudit.auditors.statistics.right_guesses import Family, largest_parameter, one_run_p_value
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, one_run
+from dpaudit.auditors.sampling.trial import repeat_trial
+from dpaudit.auditors.statistics.claim_points import claimed_points
+from dpaudit.auditors.statistics.right_guesses import (
+    Family,
+    Hypothesis,
+    best_count,
+    curve_floor,
+    largest_parameter,
+    one_run_p_value,
+    planned,
+)
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
@@ -229,6 +242,105 @@ def test_without_a_claim_epsilon_is_bounded_and_nothing_is_supposed() -> None:
     assert one_run(*gaussian(2.0, 1000, 2), delta=0.0).not_checked == audit.not_checked[:1]
 
 
+@pytest.mark.parametrize("guesses", [1, 2, 3, 7, 40])
+def test_the_clearest_on_either_end_are_guessed_equally_many(guesses: int) -> None:
+    """The highest in, one more of them where the number is odd; counted by looking at each."""
+    scores, coins = gaussian(1.0, 40, 4)
+    order = np.argsort(-scores)
+    tops, bottoms = (guesses + 1) // 2, guesses // 2
+    right = int(coins[order[:tops]].sum()) + int((~coins[order[len(order) - bottoms :]]).sum())
+    audit = one_run(scores, coins, guesses=guesses, claim=Claim(PureDP(epsilon=0.5)))
+    assert f"{right} of {guesses} guesses about 40 canaries are right" in audit.event
+    assert audit.p_value == Family(0.0).member(0.5).p_value(40, guesses, right)
+    assert (audit.pairs, audit.trials) == (0, 40)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "delta"),
+    [
+        (PureDP(epsilon=0.6), None),
+        (PureDP(epsilon=0.6), 1e-3),
+        (ApproxDP(epsilon=0.6, delta=1e-4), None),
+        (ApproxDP(epsilon=0.6, delta=1e-4), 1e-3),
+        (GDP(mu=0.5), None),
+        (ZCDP(rho=0.1), None),
+        (None, 1e-3),
+    ],
+)
+@pytest.mark.parametrize("guesses", [None, 50])
+def test_bound_and_verdict_count_the_guesses_that_were_planned_for_them(
+    guarantee: Any, delta: float | None, guesses: int | None
+) -> None:
+    scores, coins = gaussian(2.0, 300, 5)
+    curve = None if guarantee is None else implied_curve(guarantee)
+    claim = None if guarantee is None else Claim(guarantee)
+    audit = one_run(scores, coins, claim=claim, curve=curve, delta=delta, guesses=guesses)
+    order = np.argsort(scores)
+    inside, outside = np.cumsum(coins[order[::-1]]), np.cumsum(~coins[order])
+
+    def correct(count: int) -> int:
+        return int(inside[(count + 1) // 2 - 1]) + (int(outside[count // 2 - 1]) if count > 1 else 0)
+
+    error = 1 - 0.95
+    reported = delta if delta is not None else 1e-4 if isinstance(guarantee, ApproxDP) else 1e-5
+    reported = 0.0 if guarantee == PureDP(epsilon=0.6) and delta is None else reported
+    family = Family() if isinstance(guarantee, GDP) else Family(reported)
+    own = family
+    if isinstance(guarantee, PureDP | ApproxDP):
+        own = Family(getattr(guarantee, "delta", 0.0))
+    if isinstance(guarantee, ZCDP):
+        hypothesis = Hypothesis(curve_floor(claimed_points(claim, curve, delta).pairs))
+        counts = best_count(hypothesis, 300, error) if guesses is None else guesses
+        plan: Any = lambda _: counts  # noqa: E731
+    else:
+        hypothesis = own.member(getattr(guarantee, "epsilon", getattr(guarantee, "mu", 0.0)))
+        plan = planned(own, 300, error) if guesses is None else lambda _: guesses
+    bound, count = largest_parameter(family, plan, 300, correct, error)
+    assert (audit.mu_lower if isinstance(guarantee, GDP) else audit.epsilon_lower) == bound > 0.0
+    if guarantee is None:
+        assert audit.p_value is None
+        assert f"{correct(count)} of {count} guesses" in audit.event
+        return
+    if not isinstance(guarantee, ZCDP):
+        count = plan(getattr(guarantee, "epsilon", getattr(guarantee, "mu", 0.0)))
+    else:
+        count = plan(0.0)
+    assert f"{correct(count)} of {count} guesses" in audit.event
+    assert audit.p_value == hypothesis.p_value(300, count, correct(count))
+    most, _ = largest_parameter(family, plan, 300, lambda all_of_them: all_of_them, error)
+    if isinstance(guarantee, GDP):
+        assert f"mu {most:.4g} could be refuted at most" in audit.event
+    else:
+        assert audit.largest_refutable_epsilon == most
+
+
+def test_how_many_guesses_it_takes_is_told() -> None:
+    """Of pure DP r right guesses of r have the probability (e^epsilon / (1 + e^epsilon))^r."""
+    scores, coins = gaussian(1.0, 30, 6)
+    for epsilon, guesses in ((1.0, 9), (2.0, 23)):
+        least = math.ceil(math.log(0.05) / -math.log1p(math.exp(-epsilon)))
+        for given in (guesses, guesses + 1):
+            audit = one_run(scores, coins, guesses=given, claim=Claim(PureDP(epsilon=epsilon)))
+            assert bool(audit.inconclusive) is (given < least)
+            if audit.inconclusive:
+                needed = math.ceil(30 / given * least - 0.5)
+                assert f"it takes at least {least} guesses about {needed}" in audit.inconclusive[0]
+    never = one_run(scores, coins, guesses=3, claim=Claim(ApproxDP(epsilon=1.0, delta=0.2)))
+    assert "nor can 16384 guesses about 163840" in never.inconclusive[0]
+
+
+def test_coins_that_fell_too_unevenly_are_refused() -> None:
+    """Both sides together fall so with a probability below 1e-9."""
+    for heads, fits in ((20, True), (19, False), (80, True), (81, False)):
+        assert bool(2 * binom.cdf(min(heads, 100 - heads), 100, 0.5) >= 1e-9) is fits
+        coins = np.arange(100) < heads
+        if fits:
+            one_run(np.zeros(100), coins)
+        else:
+            with pytest.raises(DataError, match=f"{heads} of 100 canaries"):
+                one_run(np.zeros(100), coins)
+
+
 BAD: list[tuple[Any, Any]] = [
     (np.zeros(3), np.zeros(4, dtype=bool)),
     (np.array([0.0, np.nan]), np.array([True, False])),
@@ -264,3 +376,54 @@ def test_nonsense_is_refused() -> None:
         one_run(np.array([0.0, np.nan]), np.ones(2, dtype=bool), guesses=1)
     with pytest.raises(DataError):
         one_run(np.zeros(2), np.ones(2), guesses=1)
+
+
+def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
+    inserted: list[Any] = []
+
+    def insert(coins: Any) -> Any:
+        inserted.append(coins)
+        return coins.astype(float)
+
+    def noisy(data: Any, generator: np.random.Generator) -> Any:
+        return data + generator.normal(size=data.shape)
+
+    audit = audit_in_one_run(Plain(noisy), Canaries(4000, insert, lambda output: output), seed=6)
+    (coins,) = inserted
+    assert abs(int(coins.sum()) - 2000) < 155  # once in a million
+    noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
+    assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
+    assert (audit.trials, audit.pairs) == (4000, 0)
+    with pytest.raises(DataError):
+        audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
+    with pytest.raises(InvalidParameter):
+        audit_in_one_run(Plain(noisy), Canaries(0, insert, lambda output: output))
+    assert audit_in_one_run(Plain(noisy), Canaries(1, insert, lambda output: output)).trials == 1
+    assert one_run(np.zeros(1), np.ones(1, dtype=bool)).trials == 1
+
+
+def test_a_run_has_the_relation_of_its_claim_and_what_else_it_is_told() -> None:
+    """A claim is the algorithm's own where none is given; a coin adds or removes a unit if none says else."""
+    told: list[Any] = []
+
+    class Claimed:
+        claim: Claim | None = Claim(PureDP(epsilon=1.0), neighbouring="replace-one")
+
+        def __call__(self, data: Any, curator: Any) -> Any:
+            told.append((curator.ledger.header.neighbouring, curator.ledger.header.unit))
+            return curator.release(data, Laplace(scale=1.0, sensitivity=L1(1.0)), label="x")
+
+    def audited(**more: Any) -> Any:
+        canaries = Canaries(6, lambda coins: coins.astype(float), lambda output: output)
+        return audit_in_one_run(own, canaries, **more)
+
+    own = Claimed()
+    assert audited(run_options={"unit": "visit"}).claim == Claimed.claim
+    own.claim = None
+    claimed = audited(claim=Claim(PureDP(epsilon=1.0))).claim
+    assert claimed is not None
+    assert claimed.neighbouring == "add-or-remove-one"
+    assert audited().claim is None
+    unit = told[1][1]
+    assert told == [("replace-one", "visit"), ("add-or-remove-one", unit), ("add-or-remove-one", unit)]
+    assert unit != "visit"

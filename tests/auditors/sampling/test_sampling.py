@@ -12,18 +12,16 @@ from scipy import stats
 from dpaudit import GDP, L1, L2, ZCDP, Claim, Curator, Gaussian, Laplace, PureDP
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
-from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run
 from dpaudit.auditors.sampling.sampling import SamplingPlan, SoFar, audit_by_sampling, combine_pairs
-from dpaudit.auditors.sampling.trial import repeat_trial
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin, sequential
 from dpaudit.auditors.statistics.threshold import threshold
-from dpaudit.certificate.verdicts import Experiment
+from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
-from dpaudit.errors import CannotBound, DataError, InvalidParameter, ScoreShape, TrialFailed, UsageError
+from dpaudit.errors import CannotBound, InvalidParameter, ScoreShape, TrialFailed, UsageError
 from dpaudit.mechanisms import OpaquePureDP
 from tests.sweeps import sweep
 
@@ -290,6 +288,33 @@ def test_combined_pairs_are_inconclusive_only_if_none_could_refute() -> None:
     )
 
 
+def test_of_several_pairs_the_largest_bounds_and_the_least_p_value_count() -> None:
+    random = np.random.default_rng(1)
+    samples = Samples(random.normal(size=200), random.normal(size=200))
+    one = threshold(samples, claim=CLAIM, confidence=0.975)
+
+    def bounded(epsilon: float | None, mu: float | None, p_value: float | None, **more: Any) -> Audit:
+        figures = {"epsilon_lower": epsilon, "mu_lower": mu, "p_value": p_value, **more}
+        return one.model_copy(update=figures)
+
+    audits = [
+        bounded(0.2, 0.5, 0.3, event="first", trials=90),
+        bounded(0.9, None, 0.02, event="second", largest_refutable_epsilon=3.0),
+        bounded(None, 0.7, None, event="third", largest_refutable_epsilon=2.0, not_checked=()),
+    ]
+    whole = combine_pairs(audits, planned=4, confidence=0.9)
+    assert (whole.epsilon_lower, whole.mu_lower, whole.p_value) == (0.9, 0.7, 0.08)
+    assert (whole.event, whole.pairs, whole.trials, whole.confidence) == ("second", 3, 90, 0.9)
+    assert whole.largest_refutable_epsilon == one.largest_refutable_epsilon > 3.0
+    assert whole.not_checked == one.not_checked
+    # Of equal epsilons the larger mu; and no p-value is above 1.
+    equal = [bounded(None, mu, 0.6, event=str(mu)) for mu in (0.3, 0.9, None)]
+    whole = combine_pairs(equal, planned=3, confidence=0.9)
+    assert (whole.epsilon_lower, whole.mu_lower, whole.p_value, whole.event) == (None, 0.9, 1.0, "0.9")
+    assert combine_pairs(equal[2:], planned=3, confidence=0.9).mu_lower is None
+    assert combine_pairs(audits[:1], planned=1, confidence=0.9) == audits[0]
+
+
 def test_two_sides_that_are_the_same_bound_nothing(nightly: bool) -> None:
     # Any bound above 0 would be a false alarm, once in a million.
     for seed in range(3 if nightly else 1):
@@ -357,25 +382,3 @@ def test_a_second_pair_keeps_its_runs_in_a_file_of_its_own(tmp_path: Any) -> Non
     first = audit_by_sampling(two_releases, [PAIR, SAME], plan)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit-pair-2.sqlite", "audit.sqlite"]
     assert audit_by_sampling(two_releases, [PAIR, SAME], plan) == first
-
-
-def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
-    inserted: list[Any] = []
-
-    def insert(coins: Any) -> Any:
-        inserted.append(coins)
-        return coins.astype(float)
-
-    def noisy(data: Any, generator: np.random.Generator) -> Any:
-        return data + generator.normal(size=data.shape)
-
-    audit = audit_in_one_run(Plain(noisy), Canaries(4000, insert, lambda output: output), seed=6)
-    (coins,) = inserted
-    assert abs(int(coins.sum()) - 2000) < 155  # once in a million
-    noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
-    assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
-    assert (audit.trials, audit.pairs) == (4000, 0)
-    with pytest.raises(DataError):
-        audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
-    with pytest.raises(InvalidParameter):
-        audit_in_one_run(Plain(noisy), Canaries(0, insert, lambda output: output))

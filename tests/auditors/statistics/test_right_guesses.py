@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -88,6 +92,72 @@ def test_no_mechanism_guesses_better_than_the_bound(name: str, m: int, r: int, v
     assert exact * (1 - 1e-7) <= bound <= 1.0
     if name != "nothing but delta":
         assert bound <= 2 * exact + 0.1
+
+
+@pytest.mark.parametrize(("m", "r", "mu"), [(5, 5, 0.8), (8, 6, 0.3), (20, 10, 2.0)])
+def test_where_all_guesses_are_right_theorem_1_is_exact(m: int, r: int, mu: float) -> None:
+    """By its own recursion, without the second theorem; with a wrong guess it is close."""
+    points = gaussian_points(mu, 12)
+    floor = curve_floor(points)
+    exact = worst_case(m, r, r, points)
+    assert exact * (1 - 1e-7) <= Hypothesis(floor).p_value(m, r, r) <= exact * (1 + 2e-6)
+    assert not beyond(m, r, r, floor, exact * (1 - 1e-7))
+    assert beyond(m, r, r, floor, exact * (1 + 2e-6))
+    exact = worst_case(m, r, r - 1, points)
+    assert exact * (1 - 1e-7) <= Hypothesis(floor).p_value(m, r, r - 1) <= 1.3 * exact
+
+
+@pytest.mark.parametrize(
+    ("m", "r", "v", "error"), [(9, 7, 6, 0.1), (50, 50, 33, 0.1), (40, 8, 6, 0.1), (42, 19, 13, 0.1)]
+)
+def test_the_steps_of_theorem_1_are_rounded_down(m: int, r: int, v: int, error: float) -> None:
+    """Against the same steps in rational numbers, with a floor that has many digits."""
+    seen: list[float] = []
+
+    def floor(y: float) -> float:
+        seen.append(y)
+        return 0.97 * y + 0.003
+
+    tail, right, steps = Fraction(error), v * Fraction(error), []
+    for j in range(v - 1, -1, -1):
+        steps.append(right / m)
+        more = (m * Fraction(0.97 * float(right / m) + 0.003) + right - r * tail) / (r - j)
+        tail, right = tail + more, right + j * more
+    beyond(m, r, v, floor, error)
+    assert len(seen) > 2
+    for y, exact in zip(seen, steps, strict=False):
+        assert exact * (1 - Fraction(1e-14)) <= Fraction(y) < exact
+
+
+def test_what_may_be_certain_is_no_contradiction() -> None:
+    """One coin is guessed rightly with probability 1/2, of which the other half follows, and no more."""
+    assert not beyond(1, 1, 1, lambda y: 0.5, 0.5)
+    assert beyond(1, 1, 1, lambda y: 0.5 + 2.0**-50, 0.5)
+    assert not beyond(1, 1, 1, lambda y: 0.0, 0.5)
+
+
+@pytest.mark.parametrize(("m", "r", "v"), [(20, 10, 8), (50, 40, 22), (3, 3, 1)])
+def test_theorem_2_is_its_formula(m: int, r: int, v: int) -> None:
+    epsilon, delta = 0.8, 1e-3
+    with mpmath.workdps(40):
+        share = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        terms = [mpmath.binomial(r, k) * share**k * (1 - share) ** (r - k) for k in range(r + 1)]
+        steepest = max(sum(terms[:k]) / (k * terms[k]) for k in range(1, v + 1))
+        exact = min(1, sum(terms[v:]) * (1 + m * mpmath.mpf(delta) * steepest))
+        assert exact <= one_run_p_value(m, r, v, epsilon, delta) <= exact * (1 + mpmath.mpf("1e-8"))
+
+
+def test_a_p_value_is_the_least_of_all_bounds_and_at_most_1() -> None:
+    nothing: Points = [(0.5, 0.0), (1.5, 0.0)]
+    singly = [one_run_p_value(10, 10, 9, *point) for point in nothing]
+    assert Hypothesis(lambda y: 0.0, tuple(nothing)).p_value(10, 10, 9) == min(singly) < max(singly)
+    assert Hypothesis(lambda y: 0.0).p_value(5, 5, 1) == 1.0
+    assert one_run_p_value(10, 10, 0, 0.0, 0.0) == one_run_p_value(10, 10, 1, 0.0, 0.9) == 1.0
+    # Nothing smaller is sought below 2^-100.
+    assert Family(0.0).member(0.0).p_value(400, 400, 400) == one_run_p_value(400, 400, 400, 0.0, 0.0) < 1e-100
+    for epsilon in (math.inf, -1.0, math.nan):
+        with pytest.raises(InvalidParameter):
+            one_run_p_value(10, 5, 3, epsilon, 0.0)
 
 
 @pytest.mark.nightly
@@ -180,13 +250,37 @@ def _quantile(y: float) -> mpmath.mpf:
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.3, 0.2), (900.0, 1e-5)])
 def test_the_approximate_floor_is_the_event_and_its_complement(epsilon: float, delta: float) -> None:
     one, many = approximate_floor(epsilon, delta), curve_floor([(epsilon, delta)])
+    # Where either bound begins to be positive its terms cancel.
+    ends = delta, 1.0 - (1.0 - delta) * math.exp(-epsilon)
+    near = [min(1.0, end + k * 2.0**-53) for end in ends for k in range(1, 12)]
     with mpmath.workdps(40):
-        for y in (0.0, 1e-9, 0.2, 0.5, 0.99, 1.0):
+        for y in (0.0, 1e-9, 0.2, 0.5, 0.99, 1.0, *near):
             grown, d = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(delta)
             exact = max(0, (mpmath.mpf(y) - d) / grown, 1 - d - grown * (1 - mpmath.mpf(y)))
-            assert one(y) <= exact
-            assert float(exact) - one(y) <= 1e-9 * max(1.0, float(exact))
-            assert many(y) == pytest.approx(one(y), rel=1e-12)
+            for floor in (one, many):
+                assert floor(y) <= exact
+                assert exact - floor(y) <= 3e-13 * (1 - d + grown * (1 - mpmath.mpf(y)))
+
+
+def test_where_all_but_delta_cancels_the_floor_is_still_below_the_truth() -> None:
+    """Near epsilon = 0 and y = delta both bounds are a few last digits, and rounding as large."""
+    random = np.random.default_rng(2)
+    for _ in range(150):
+        epsilon, delta = random.choice([0.0, 1e-16, 1e-14]) * random.random(), float(random.random())
+        floors = approximate_floor(epsilon, delta), curve_floor([(epsilon, delta)])
+        with mpmath.workdps(40):
+            grown, d = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(delta)
+            for k in range(1, 5):
+                y = mpmath.mpf(delta + k * 2.0**-53)
+                exact = max(0, (y - d) / grown, 1 - d - grown * (1 - y))
+                assert max(floor(float(y)) for floor in floors) <= exact
+
+
+def test_the_floor_of_a_curve_is_the_largest_of_its_points() -> None:
+    points = [(0.0, 0.3), (0.7, 0.1), (2.0, 1e-3)]
+    floor, singly = curve_floor(points), [approximate_floor(*point) for point in points]
+    for y in np.linspace(0.0, 1.0, 41).tolist():
+        assert floor(y) == pytest.approx(max(each(y) for each in singly), rel=1e-14)
 
 
 def test_a_bound_refutes_only_what_all_smaller_parameters_are_refuted_with() -> None:
@@ -199,6 +293,31 @@ def test_a_bound_refutes_only_what_all_smaller_parameters_are_refuted_with() -> 
         assert family.member(below).refuted(300, count, count - count // 20, 0.05)
         assert not family.member(above).refuted(300, plan(above), plan(above) - plan(above) // 20, 0.05)
         assert largest_parameter(family, plan, 300, lambda r: r // 2, 0.05)[0] == 0.0
+
+
+def test_each_parameter_is_refuted_by_its_own_number_of_guesses() -> None:
+    """Up to an edge exactly, where the number changes; and in between to a part in 2^30."""
+    tried: list[float] = []
+
+    class Limited(Family):
+        def member(self, parameter: float) -> Any:
+            tried.append(parameter)
+            refuted = parameter <= limit
+            return SimpleNamespace(refuted=lambda *counts: refuted)
+
+    def plan(parameter: float) -> int:
+        return 1 + bisect_right(EDGES[:-1], parameter)
+
+    for k in range(1, len(EDGES)):
+        limit = EDGES[k]
+        assert largest_parameter(Limited(), plan, 100, lambda r: r, 0.05) == (limit, 1 + k)
+        limit = 0.5 * (EDGES[k - 1] + EDGES[k]) + 1e-3
+        bound, count = largest_parameter(Limited(), plan, 100, lambda r: r, 0.05)
+        assert bound in tried
+        assert limit * (1 - 1e-8) <= bound <= limit
+        assert count == 1 + k
+    limit = -1.0
+    assert largest_parameter(Limited(), plan, 100, lambda r: r, 0.05) == (0.0, 2)
 
 
 def test_counts_are_planned_for_what_is_tested() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,8 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.statistics import sequential as sequential_module
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, pairs_needed
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve
+from dpaudit.auditors.statistics.learning import classifier
+from dpaudit.auditors.statistics.learning.classifier import Learner, Scoring
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import Sequential, SequentialFeed, begin, sequential
 from dpaudit.certificate.verdicts import Audit, Experiment
@@ -29,6 +32,11 @@ def _gaussian(mu: float, n: int, seed: int) -> Samples:
 def _laplace(shift: float, n: int, seed: int) -> Samples:
     random = np.random.default_rng(seed)
     return Samples(shift + random.laplace(size=n), random.laplace(size=n), seed)
+
+
+@pytest.fixture
+def few_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential_module, "_GRID", np.array([0.0, 0.5, 1.0]))
 
 
 @pytest.mark.nightly
@@ -51,6 +59,7 @@ CLAIMS = [
 ]
 
 
+@pytest.mark.usefixtures("few_epsilons")
 @sweep("claim, curve, mechanism, size", CLAIMS, everyday=(0, 1))
 def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
     claim: Claim, curve: PrivacyCurve | None, mechanism: Callable[[float, int, int], Samples], size: int
@@ -60,9 +69,10 @@ def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
     assert found[0].p_value < 0.05 < found[1].p_value
 
 
+@pytest.mark.usefixtures("few_epsilons")
 def test_stopped_written_read_and_resumed_is_the_same_audit() -> None:
     samples = _laplace(2.0, 1200, 4)
-    claim = Claim(PureDP(epsilon=1.0))
+    claim = Claim(PureDP(epsilon=0.8))
     whole = parts = begin(claim=claim, seed=4)
     ends = [0, 30, 64, 65, 500, 1200]
     for start, end in pairwise(ends):
@@ -77,6 +87,31 @@ def test_stopped_written_read_and_resumed_is_the_same_audit() -> None:
     assert at_once.begun == whole.begun
 
 
+@pytest.mark.usefixtures("few_epsilons")
+def test_the_wealth_counts_after_fixed_numbers_of_pairs_whenever_somebody_looks() -> None:
+    samples = _gaussian(0.6, 308, 3)
+    at_once = begin().update(samples.data, samples.neighbour)
+    state, between = begin().update(samples.data[:268], samples.neighbour[:268]), False
+    assert state.begun == 268
+    for at in range(268, 308):
+        state = state.update(samples.data[at : at + 1], samples.neighbour[at : at + 1])
+        between = between or bool(
+            (np.log(np.array([0.75, 0.25]) @ np.exp(state.held)) > state.peak + 1e-6).any()
+        )
+    assert np.array_equal(state.peak, at_once.peak)
+    assert between  # it was larger when nobody was to look
+
+
+def test_a_state_that_would_run_code_is_not_read() -> None:
+    with np.load(io.BytesIO(begin().to_bytes())) as archive:
+        parts = dict(archive)
+    file = io.BytesIO()
+    np.savez(file, **parts | {"data": np.array([Samples], dtype=object)})
+    with pytest.raises(ValueError, match="allow_pickle"):
+        Sequential.from_bytes(file.getvalue())
+
+
+@pytest.mark.usefixtures("few_epsilons")
 def test_evidence_never_shrinks() -> None:
     samples = _laplace(2.0, 900, 2)
     state, bounds, p_values = begin(claim=Claim(PureDP(epsilon=1.0))), [], []
@@ -117,6 +152,7 @@ def test_before_the_first_bet_nothing_can_be_said() -> None:
     assert audit.verdict is Experiment.INCONCLUSIVE
     assert str(needed) in audit.inconclusive[0]
     assert begin(claim=claim).audit().verdict is Experiment.INCONCLUSIVE
+    assert not sequential(Samples(np.full(needed, 1.0), np.zeros(needed)), claim=claim).inconclusive
 
 
 def test_distributions_that_do_not_overlap_are_told_apart_soon() -> None:
@@ -153,11 +189,6 @@ def test_what_is_refuted_follows_from_the_largest_wealth_of_each_claim() -> None
     assert judged(*[9.0] * 50).p_value == 1.0
 
 
-@pytest.fixture
-def few_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequential_module, "_GRID", np.array([0.0, 0.5, 1.0]))
-
-
 @pytest.mark.usefixtures("few_epsilons")
 def test_blocks_grow_by_a_share_and_bets_are_counted_after_the_first() -> None:
     samples = _gaussian(1.0, 120, 5)
@@ -185,6 +216,47 @@ def test_wealth_is_carried_to_another_score() -> None:
     further = other.update(-samples.data[:30], -samples.neighbour[:30])
     assert further.bets == state.bets + 30
     assert (further.peak >= state.peak).all()
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_the_wealth_now_is_that_of_the_last_pair() -> None:
+    """Of the two strategies' wealth one had 3/4 to begin with; where every pair wins the last is the most."""
+    state = begin().update(np.full(70, 1.0), np.zeros(70))
+    assert (state.begun, state.bets) == (64, 6)
+    assert np.all(state.held[:, 0] > 0.1)
+    both = np.array([0.75, 0.25]) @ np.exp(state.held)
+    assert state.peak == pytest.approx(np.log(both), rel=1e-9)
+    assert state.audit().largest_refutable_epsilon == 1.0
+
+
+CURVE = (Claim(GDP(mu=1.0)), lambda epsilon: gaussian_delta(epsilon, 1.0), 1e-5)
+
+
+@pytest.mark.usefixtures("few_epsilons")
+@pytest.mark.parametrize(
+    ("claim", "curve", "delta"),
+    [CURVE, (Claim(ApproxDP(epsilon=1.5, delta=0.01)), None, 0.02), (Claim(PureDP(epsilon=0.5)), None, 0.0)],
+)
+def test_a_claim_does_not_move_the_bound(claim: Claim, curve: PrivacyCurve | None, delta: float) -> None:
+    """The epsilons at the reported delta have the wealth that they have without any claim."""
+    samples = _gaussian(3.0, 200, 1)
+    told, alone = (
+        begin(claim=claim, curve=curve, delta=delta).update(samples.data, samples.neighbour),
+        begin(delta=delta).update(samples.data, samples.neighbour),
+    )
+    assert np.array_equal(told.wealth[:, :3], alone.wealth)
+    assert np.array_equal(told.peak[:3], alone.peak)
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_a_claim_is_bet_on_after_every_epsilon_is_refuted() -> None:
+    """At delta = 0.1 all epsilons are refuted long before the claim; from then on only it has bets."""
+    samples, claim = _gaussian(6.0, 600, 1), Claim(ApproxDP(epsilon=4.0, delta=1e-3))
+    state = begin(claim=claim, delta=0.1, confidence=1 - 1e-4)
+    early = state.update(samples.data[:100], samples.neighbour[:100])
+    assert early.audit().epsilon_lower == 1.0
+    assert early.audit().verdict is not Experiment.REFUTED
+    assert state.update(samples.data, samples.neighbour).audit().verdict is Experiment.REFUTED
 
 
 @pytest.mark.usefixtures("few_epsilons")
@@ -237,6 +309,42 @@ def test_a_score_is_learned_from_runs_that_are_past() -> None:
         )
     )
     assert fed(mixed, 256) == [begun[7]]
+    assert last.inconclusive == ()
+
+
+@pytest.fixture
+def taught(monkeypatch: pytest.MonkeyPatch) -> list[Samples]:
+    """All the runs that a score is learned from, each time that one is."""
+    told: list[Samples] = []
+
+    def learned_score(runs: Samples, learner: Learner) -> Scoring:
+        told.append(runs)
+        return classifier.learned_score(runs, learner)
+
+    monkeypatch.setattr(sequential_module, "learned_score", learned_score)
+    return told
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_a_score_is_learned_from_the_first_half_of_64_128_256_runs(taught: list[Samples]) -> None:
+    """Never from a run that is bet on later, and the bets to come are placed on the other half."""
+    runs = _features(300, 3)
+    SequentialFeed(begin(), "logistic").of_all(runs)
+    assert [len(each) for each in taught] == [64, 64, 128]
+    assert all(np.array_equal(each.data, runs.data[: len(each)]) for each in taught)
+
+
+@pytest.mark.usefixtures("few_epsilons")
+def test_numbers_are_scores_until_the_runs_that_may_teach_hold_something_else(taught: list[Samples]) -> None:
+    """An outcome that is no number scores infinity; from the first half that has one a score is learned."""
+    runs = _gaussian(1.0, 600, 2)
+    runs.data[100] = math.nan
+    feed = SequentialFeed(begin(claim=Claim(PureDP(epsilon=20.0))), "logistic")
+    for end in (1, 64, 128, 129, 256):
+        assert len(feed.of_all(runs.part(0, end)).inconclusive) == 1
+        assert not taught
+    assert len(feed.of_all(runs).inconclusive) == 2
+    assert [len(each) for each in taught] == [128, 256]
 
 
 @pytest.mark.usefixtures("few_epsilons")
@@ -244,6 +352,7 @@ def test_the_result_is_computed_anew_with_so_many_more_runs() -> None:
     runs = _gaussian(1.0, 300, 2)
     feed = SequentialFeed(begin(), "logistic")
     assert feed.so_far(runs.part(0, 1)) is None
+    assert SequentialFeed(begin(), "logistic").so_far(runs.part(0, 2)) is not None
     first = feed.so_far(runs.part(0, 100))
     assert first is not None
     assert feed.so_far(runs.part(0, 139)) is first

@@ -11,7 +11,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
@@ -335,6 +335,7 @@ def test_what_makes_no_sense_is_refused(options: Any) -> None:
     start=st.integers(-(2**70), 2**70),
     move=st.integers(-(2**40), 2**40) | st.sampled_from([0, 1, -(2**30)]),
 )
+@example(start=2**53 + 1, move=2)  # rounded down and up: as doubles they are twice as far apart
 def test_differences_of_rounded_queries_are_no_larger_than_of_the_exact_ones(start: int, move: int) -> None:
     """As doubles they may be; the bound in closed form is made from these."""
     sides = [OnGrid(np.array([value], dtype=object), -40).to_doubles() for value in (start, start + move)]

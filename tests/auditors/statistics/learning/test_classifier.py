@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import math
 from importlib import import_module
 
 import numpy as np
 import pytest
 
-from dpaudit.auditors.statistics.learning.classifier import learned
+from dpaudit.auditors.statistics.learning.classifier import Learner, learned, learned_score, numbered
 from dpaudit.auditors.statistics.learning.logistic import logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
@@ -61,6 +62,33 @@ def test_what_was_learned_from_is_not_tested() -> None:
     changed[-1] += 100
     again = learned(Samples(changed, samples.neighbour, 3), "logistic", 0.3)
     assert np.array_equal(again.data[:-1], rest.data[:-1])
+
+
+@pytest.mark.parametrize("learner", ["logistic", "boosting"])
+def test_both_sides_are_scored_by_one_function(learner: Learner) -> None:
+    """A run's score does not depend on the side that it is on, nor on the runs beside it."""
+    score = learned_score(_features(2.0, 400, 4), learner)
+    runs = _features(0.5, 60, 5)
+    one, other = score(runs), score(Samples(runs.neighbour, runs.data))
+    assert np.array_equal(one.data, other.neighbour)
+    assert np.array_equal(one.neighbour, other.data)
+    assert np.array_equal(score(runs.part(7, 9)).data, one.data[7:9])
+    assert not np.array_equal(one.data, one.neighbour)
+
+
+def test_a_number_is_its_own_score_and_another_outcome_the_largest() -> None:
+    nan = math.nan
+    data = np.array([[2.5, nan], [nan, nan], [1.0, 3.0], [-4.0, nan], [7.0, nan]])
+    neighbour = np.array([[0.5, nan], [6.0, nan], [nan, 1.0], [1.5, nan], [8.0, nan]])
+    kinds = np.array([[3, 3, 3, 3, 4], [3, 2, 3, 3, 3]])
+    scored = numbered(Samples(data[:2], neighbour[:2], kinds=np.array([[3, 4], [5, 6]])))(
+        Samples(data, neighbour, 9, kinds)
+    )
+    assert scored.data.tolist() == [2.5, math.inf, math.inf, -4.0, math.inf]
+    assert scored.neighbour.tolist() == [0.5, math.inf, math.inf, 1.5, 8.0]
+    three = np.array([[2.5, 1.0, nan], [1.5, nan, 3.0], [0.5, nan, nan]])
+    plain = numbered(Samples(three[2:].repeat(2, axis=0), three[2:].repeat(2, axis=0)))(Samples(three, three))
+    assert plain.data.tolist() == [math.inf, math.inf, 0.5]
 
 
 def test_a_learner_that_nobody_knows_is_refused() -> None:

@@ -1,0 +1,341 @@
+"""The second accountant: it agrees where closed forms meet a target, and does not a little further.
+
+The closed forms are computed with mpmath at 40 digits or more.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import pytest
+
+from dpaudit import L1, L2, DiscreteGaussian, Gaussian, Laplace, OpaqueApproxDP, PoissonSampled
+from dpaudit.accountants.bridges import dp_accounting_check
+from dpaudit.accountants.calibration import check
+from dpaudit.accountants.calibration.check import (
+    Opinion,
+    approximate,
+    opinion,
+    opinion_of_divergences,
+    opinion_of_rho,
+)
+from dpaudit.accountants.interval import interval
+from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import AnyMechanism, GaussianSparseVector
+
+ADD = Neighbouring.ADD_OR_REMOVE_ONE
+GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
+Runs = list[tuple[AnyMechanism, int]]
+
+
+def asked(runs: Runs, target: AnyGuarantee) -> Opinion:
+    return opinion(runs, ADD, target)
+
+
+def gaussian_delta(mu: float, epsilon: float) -> mpmath.mpf:
+    e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+    return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 20.0])
+def test_gaussian_noise_is_proved_by_the_contour(epsilon: float) -> None:
+    with mpmath.workdps(60):
+        exact = gaussian_delta(1.0, epsilon)
+        for share, agrees in ((1 + 1e-9, True), (1 - 1e-9, False)):
+            target = ApproxDP(epsilon=epsilon, delta=float(exact * share))
+            found = asked([(GAUSSIAN, 4)], target)
+            assert (found.method, found.agrees, found.proves) == ("contour", agrees, True)
+            assert exact <= found.guarantee.delta <= exact * (1 + mpmath.mpf("1e-9"))
+    assert asked([(Gaussian(sigma=1.0, sensitivity=L2(0.0)), 1)], ApproxDP(epsilon=0.0, delta=1e-9)).agrees
+
+
+def test_a_pure_epsilon_proves_where_it_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two releases of 1/2 are 1-DP: delta at epsilon is at most (e - e^epsilon) / (1 + e)."""
+    runs: Runs = [(LAPLACE, 2)]
+    for epsilon in (1.0, 0.9):
+        most = (math.e - math.exp(epsilon)) / (1 + math.e)
+        found = asked(runs, ApproxDP(epsilon=epsilon, delta=max(1e-6, most * (1 + 1e-9))))
+        assert (found.method, found.agrees, found.proves) == ("pure", True, True)
+        assert found.guarantee.delta == pytest.approx(max(most, 5e-324), rel=1e-9)
+    other: Any = object()
+    monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
+    assert asked(runs, ApproxDP(epsilon=0.9, delta=1e-3)) is other
+    # What may reveal everything has no pure epsilon.
+    opaque = OpaqueApproxDP(epsilon=0.1, delta=1e-9, justification="a theorem")
+    assert asked([(opaque, 1)], ApproxDP(epsilon=0.9, delta=1e-3)) is other
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_rho_is_contradicted_by_the_divergence_of_some_order(count: int) -> None:
+    for mechanism, rho in ((GAUSSIAN, 0.125), (DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)), 0.125)):
+        runs: Runs = [(mechanism, count)]
+        found = asked(runs, ZCDP(rho=count * rho))
+        assert (found.method, found.agrees, found.proves) == ("renyi", True, False)
+        assert count * rho * (1 - 1e-12) <= leading_figure(found.guarantee) <= count * rho
+        assert not asked(runs, ZCDP(rho=count * rho * (1 - 1e-9))).agrees
+    # Of Laplace noise the largest D(alpha) / alpha is that of orders near 1.
+    with mpmath.workdps(30):
+        kl = mpmath.exp(mpmath.mpf(-0.5)) - 1 + mpmath.mpf(0.5)
+    laplace = asked([(LAPLACE, count)], ZCDP(rho=1.0)).guarantee
+    assert 0.999 * count * kl < leading_figure(laplace) <= count * kl
+
+
+@pytest.mark.parametrize("alpha", [1.5, 3.0, 40.0])
+def test_a_divergence_is_proved_at_its_order(alpha: float) -> None:
+    with mpmath.workdps(40):
+        a, e = mpmath.mpf(alpha), mpmath.mpf(1) / 2
+        laplace = mpmath.log(
+            a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e)
+        )
+        exact = 3 * a / 8 + 2 * laplace / (a - 1)
+        for share, agrees in ((1 + 1e-9, True), (1 - 1e-9, False)):
+            found = asked([(GAUSSIAN, 3), (LAPLACE, 2)], RDP(alpha=alpha, epsilon=float(exact * share)))
+            assert (found.method, found.agrees, found.proves) == ("renyi", agrees, True)
+            assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-9"))
+
+
+def test_a_divergence_of_gaussian_noise_is_rounded_up() -> None:
+    for alpha in (1.1, 1.7, 2.9, 3.3, 7.7, 21.3):
+        for sigma in (0.7, 1.3, 3.1):
+            runs: Runs = [(Gaussian(sigma=sigma, sensitivity=L2(1.0)), 3)]
+            exact = 3 * Fraction(alpha) / 2 / Fraction(sigma) ** 2
+            figure = Fraction(leading_figure(asked(runs, RDP(alpha=alpha, epsilon=1.0)).guarantee))
+            assert exact <= figure <= exact * (1 + Fraction(1e-12))
+
+
+def test_the_larger_order_of_a_sampled_pair_counts() -> None:
+    """E[r^3] of r = 1 - q + q e^(mu x - mu^2 / 2), under the noise alone."""
+    sampled = PoissonSampled(rate=0.2, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+    cube = sum(math.comb(3, k) * 0.8 ** (3 - k) * 0.2**k * math.exp((k * k - k) / 2) for k in range(4))
+    exact = math.log(cube) / 2
+    found = asked([(sampled, 1)], RDP(alpha=3.0, epsilon=1.0))
+    assert exact * (1 - 1e-12) <= leading_figure(found.guarantee) <= exact * (1 + 1e-9)
+
+
+def test_mu_is_contradicted_where_delta_is_above_the_gaussian_curve() -> None:
+    for runs, mu in (
+        ([(GAUSSIAN, 4)], 1.0),
+        ([(GAUSSIAN, 1), (Gaussian(sigma=1.0, sensitivity=L2(1.0)), 1)], 1.25**0.5),
+    ):
+        for share, agrees in ((1 + 1e-9, True), (1 - 1e-9, False)):
+            found = asked(runs, GDP(mu=mu * share))  # type: ignore[arg-type]
+            assert (found.method, found.agrees, found.proves) == ("contour", agrees, False)
+    # Laplace noise of 1/2 is mu-GDP at mu = 2 Phi^-1(e^(1/2) / (1 + e^(1/2))), by its pure epsilon.
+    assert asked([(LAPLACE, 1)], GDP(mu=0.6221)).agrees
+    assert not asked([(LAPLACE, 1)], GDP(mu=0.45)).agrees
+    assert asked([(Gaussian(sigma=1.0, sensitivity=L2(0.0)), 1)], GDP(mu=0.1)).agrees
+
+
+def test_pure_epsilons_add_up() -> None:
+    for share, agrees in ((1.0, True), (1 - 1e-9, False)):
+        found = asked(
+            [(LAPLACE, 3), (Laplace(scale=1.0, sensitivity=L1(1.0)), 1)], PureDP(epsilon=2.5 * share)
+        )
+        assert (found.method, found.agrees, found.proves) == ("privacy-loss", agrees, True)
+        assert leading_figure(found.guarantee) == pytest.approx(2.5, rel=1e-12)
+    with pytest.raises(CannotBound, match="no finite pure epsilon"):
+        asked([(GAUSSIAN, 1)], PureDP(epsilon=100.0))
+
+
+def least_of_orders(log_moment: Any, delta: float) -> mpmath.mpf:
+    """Canonne, Kamath and Steinke 2020, Proposition 12, by the best of many orders 1 + t."""
+
+    def epsilon(t: mpmath.mpf) -> mpmath.mpf:
+        moved = mpmath.log(mpmath.mpf(delta)) + mpmath.log(1 + t)
+        return (log_moment(t) - moved) / t + mpmath.log(t / (1 + t))
+
+    return min(epsilon(mpmath.mpf(2) ** (mpmath.mpf(k) / 32)) for k in range(-200, 500))
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.1, 1e-6), (3.0, 1e-12), (1e-2, 1e-2), (100.0, 0.1)])
+def test_what_rho_implies_is_found_by_the_best_order(rho: float, delta: float) -> None:
+    with mpmath.workdps(30):
+        best = least_of_orders(lambda t: mpmath.mpf(rho) * t * (1 + t), delta)
+        for share, agrees in ((1 + 1e-3, True), (1 - 1e-3, False)):
+            found = opinion_of_rho(rho, ApproxDP(epsilon=float(best * share), delta=delta))
+            assert (found.method, found.agrees, found.proves) == ("renyi", agrees, True)
+            assert best * (1 - mpmath.mpf("1e-3")) <= leading_figure(found.guarantee) <= best
+
+
+@pytest.mark.parametrize(("answers", "steps"), [(2, 100), (3, 2), (4, 4)])
+def test_comparisons_add_up_with_others_by_the_best_order(answers: int, steps: int) -> None:
+    """Zhu and Wang 2020: at most so many of the steps come out, or all as if they were released."""
+    vector = GaussianSparseVector(sigma=4.0, sensitivity=L2(1.0), answers=answers, steps=steps)
+    pair: Any = vector.dominating_pair()
+    yeses = min(answers, steps)
+    outcomes = sum(math.comb(steps, k) for k in range(yeses + 1))
+    squares = mpmath.mpf(float(pair.threshold)) ** 2 + yeses * mpmath.mpf(float(pair.against)) ** 2
+    alone = steps * mpmath.mpf(float(pair.alone)) ** 2
+
+    def moment(t: mpmath.mpf) -> mpmath.mpf:
+        one = min((1 + t) * t / 2 * squares + mpmath.log(outcomes), (1 + t) * t / 2 * alone)
+        return 3 * one + (1 + t) * t / 2 * mpmath.mpf(0.25)
+
+    with mpmath.workdps(30):
+        for runs, log_moment in (
+            ([(vector, 3), (GAUSSIAN, 1)], moment),
+            ([(vector, 3)], lambda t: moment(t) - (1 + t) * t / 8),
+        ):
+            best = least_of_orders(log_moment, 1e-6)
+            for share, agrees in ((1 + 1e-3, True), (1 - 1e-3, False)):
+                target = ApproxDP(epsilon=float(best * share), delta=1e-6)
+                found = opinion_of_divergences(runs, ADD, target)  # type: ignore[arg-type]
+                assert (found.method, found.agrees, found.proves) == ("renyi", agrees, True)
+                assert (
+                    best * (1 - mpmath.mpf("1e-3"))
+                    <= leading_figure(found.guarantee)
+                    <= best * (1 + mpmath.mpf("1e-9"))
+                )
+
+
+def test_comparisons_and_others_are_rounded_up_at_every_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At order 3, where a sample's moment is a binomial sum; of its two orders the larger one counts."""
+    monkeypatch.setattr(check, "minimum", lambda *_: math.log(2.0))
+    target = ApproxDP(epsilon=1.0, delta=1e-6)
+    for sigma, rate in ((4.0, 0.2), (9.1, 0.013), (0.9, 0.3)):
+        vector = GaussianSparseVector(sigma=sigma, sensitivity=L2(1.0), answers=2, steps=100)
+        sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
+        gaussian = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+        pair: Any = vector.dominating_pair()
+        with mpmath.workdps(40):
+            q, square = mpmath.mpf(rate), 1 / mpmath.mpf(sigma) ** 2
+            cube = sum(
+                math.comb(3, k) * (1 - q) ** (3 - k) * q**k * mpmath.exp(square * (k * k - k) / 2)
+                for k in range(4)
+            )
+            threshold, against, alone = (
+                mpmath.mpf(each.numerator) / each.denominator
+                for each in (pair.threshold, pair.against, pair.alone)
+            )
+            outcomes = mpmath.log(1 + 100 + 4950) / 2
+            told = mpmath.mpf(3) / 2 * (threshold**2 + 2 * against**2)
+            compared = min(outcomes + told, 150 * alone**2)
+            rest = mpmath.log(mpmath.mpf(2) / 3) - (mpmath.log(mpmath.mpf(1e-6)) + mpmath.log(3)) / 2
+            for runs, divergence in (
+                ([(gaussian, 1)], mpmath.mpf(3) / 2 * square),
+                ([(sampled, 1)], mpmath.log(cube) / 2),
+                ([(gaussian, 2), (sampled, 1)], mpmath.log(cube) / 2 + 3 * square),
+                ([(vector, 5), (gaussian, 1)], 5 * compared + mpmath.mpf(3) / 2 * square),
+            ):
+                found = opinion_of_divergences(runs, ADD, target)  # type: ignore[arg-type]
+                exact = divergence + rest
+                assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-12"))
+
+
+def test_other_noise_beside_gaussian_is_left_to_the_other_accountants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other: Any = object()
+    monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
+    assert asked([(GAUSSIAN, 1), (LAPLACE, 1)], ApproxDP(epsilon=1.0, delta=1e-6)) is other
+
+
+class Made:
+    """An enclosure by dp-accounting that was made up."""
+
+    def __init__(self, at_least: float, epsilon: float, *, same: bool = True) -> None:
+        self.at_least, self.epsilon, self.same = at_least, epsilon, same
+
+
+@pytest.mark.parametrize(
+    ("coarse", "fine", "expected"),
+    [
+        # Epsilon 2 is the target: coarsely 2.0002 confirms it, and finely what is a hundredth above it.
+        (Made(1.9, 2.00019), None, (2.00019, True, 2.00019 / 2.0 - 1.0)),
+        (Made(1.9, 2.00021), Made(1.95, 2.019), (2.019, True, 2.019 / 2.0 - 1.0)),
+        (Made(1.9, 2.00021), Made(1.95, 2.021), None),
+        (Made(1.9, 1.95), None, (1.95, True, 1.0 - 1.95 / 2.0)),
+        (Made(1.9, 2.03), Made(1.95, 2.01), (2.01, True, 2.01 / 2.0 - 1.0)),
+        (Made(1.9, 1.95, same=False), Made(1.95, 2.01), (2.01, True, 2.01 / 2.0 - 1.0)),
+        (Made(1.9, 2.03), Made(2.0003, 2.01), (2.0003, False, 2.0003 / 2.0 - 1.0)),
+        (Made(1.9, 2.03), Made(2.0001, 2.01), (2.01, True, 2.01 / 2.0 - 1.0)),
+        (Made(1.9, 2.03), Made(1.9, 2.03), None),
+        (Made(1.9, 2.03), Made(1.9, 2.01, same=False), None),
+        (Made(1.9, 2.03), Made(2.0003, 2.01, same=False), (2.0003, False, 2.0003 / 2.0 - 1.0)),
+    ],
+)
+def test_dp_accounting_confirms_contradicts_or_cannot_tell(
+    coarse: Made,
+    fine: Made | None,
+    expected: tuple[float, bool, float] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def enclose(exposures: Any, neighbouring: Any, near: Any, *, coarsely: bool = False) -> Made:
+        found = coarse if coarsely else fine
+        assert found is not None
+        return found
+
+    def no_balls(*_: object) -> None:
+        raise CannotBound("no balls", where="test")
+
+    monkeypatch.setattr(dp_accounting_check, "enclose", enclose)
+    monkeypatch.setattr(check, "_by_balls", no_balls)
+    target = ApproxDP(epsilon=2.0, delta=1e-6)
+    if expected is None:
+        with pytest.raises(CannotBound, match="too far apart"):
+            asked([(LAPLACE, 50)], target)
+        return
+    found = asked([(LAPLACE, 50)], target)
+    assert (found.method, found.proves) == (dp_accounting_check.METHOD, False)
+    assert (leading_figure(found.guarantee), found.agrees) == expected[:2]
+    assert found.resolution == pytest.approx(expected[2], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "coarse", "fine", "expected"),
+    [
+        (1.0, Made(0.9, 1.02), Made(1.00015, 1.005), (1.00015, False, 1.5e-4)),
+        (0.5, Made(0.4, 0.52), Made(0.45, 0.5049), (0.5049, True, 0.0098)),
+        # A hundredth of so small an epsilon is less than the tolerance.
+        (0.005, Made(0.004, 0.00507), Made(0.004, 0.00501), (0.00501, True, 0.002)),
+        (0.0, Made(0.0, 0.0), None, (0.0, True, 0.0)),
+    ],
+)
+def test_small_epsilons_are_held_to_a_tolerance_and_to_a_share(
+    epsilon: float, coarse: Made, fine: Made | None, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        dp_accounting_check, "enclose", lambda *_, coarsely=False: coarse if coarsely else fine
+    )
+    found = asked([(LAPLACE, 50)], ApproxDP(epsilon=epsilon, delta=1e-6))
+    assert (leading_figure(found.guarantee), found.agrees) == expected[:2]
+    assert found.resolution == pytest.approx(expected[2], rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (0.5, 1.0, (True, True, 0.0)),
+        (0.5, 0.7, (True, True, 0.0)),
+        (0.5, 1.0 + 0.9e-5, (True, False, 0.9e-5)),
+        (0.5, 1.0 + 1.1e-5, None),
+        (1.0, 1.0 + 1.1e-5, None),
+        (1.0 + 1e-9, 1.1, (False, False, 0.1)),
+    ],
+)
+def test_balls_confirm_contradict_or_cannot_tell(
+    lower: float, upper: float, expected: tuple[bool, bool, float] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ends of delta over the target's."""
+    target = ApproxDP(epsilon=2.0, delta=1e-15)  # out of dp-accounting's range
+    monkeypatch.setattr(interval, "enclose_delta", lambda terms, at: (lower * 1e-15, upper * 1e-15, None))
+    if expected is None:
+        with pytest.raises(CannotBound, match="too far apart"):
+            asked([(LAPLACE, 50)], target)
+        return
+    found = asked([(LAPLACE, 50)], target)
+    assert (found.method, found.agrees, found.proves) == ("interval", *expected[:2])
+    assert found.guarantee == ApproxDP(epsilon=2.0, delta=upper * 1e-15)
+    assert found.resolution == pytest.approx(expected[2], rel=1e-6)
+
+
+def test_a_delta_at_an_end_of_its_range_is_moved_inside() -> None:
+    for given, found in ((0.0, 5e-324), (1e-9, 1e-9), (1.0, 1.0 - 2.0**-53), (1.5, 1.0 - 2.0**-53)):
+        assert approximate(1.0, given) == ApproxDP(epsilon=1.0, delta=found)
