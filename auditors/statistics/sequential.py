@@ -290,7 +290,7 @@ class SequentialFeed:
             elif len(runs) <= FIRST_BLOCK:
                 return
             else:
-                self._score, self._fed = learned_score(begin, self._learner), FIRST_BLOCK
+                self._score, self._fed = learned_score(begin, self._learner)[0], FIRST_BLOCK
         while self._fed < len(runs) and self._score is not None:
             to = min(len(runs), self._rescore_at)
             new = self._score(runs.part(self._fed, to))
@@ -301,7 +301,7 @@ class SequentialFeed:
                 first = runs.part(0, half)
                 self._numbered = self._numbered and first.ordinary
                 if not self._numbered:
-                    self._score = learned_score(first, self._learner)
+                    self._score, _ = learned_score(first, self._learner)
                     past = self._score(runs.part(half, to))
                     self._state = self._state.rescored(past.data, past.neighbour)
                 self._rescore_at = 2 * to

@@ -22,11 +22,11 @@ _BENDS = np.arange(-3.0, 4.0)
 #: How many standard errors an event's frequency may be off before the smooth ratio is not believed.
 _TOO_FAR = 3.5
 #: Of constant, slope and bends: a fault that few runs show must still show.
-_RIDGE = np.concatenate([[1e-6, 1e-2], np.full(len(_BENDS), 10.0)])
+_RIDGE = np.concatenate([[1e-6, 1e-2], np.full(len(_BENDS), 8.0)])
 #: How far out a score counts, in spreads; beyond which quantiles a ratio that levels off is constant.
 _REACH, _LEVEL = 100.0, 0.5
 #: By how much the log-likelihood must grow for the ratio to level off or be quadratic, or to bend.
-_BY_ONE, _BENT = 2.0, 8.0
+_BY_ONE, _BENT = 2.0, 12.0
 #: With fewer runs than this a side the penalties are smaller in proportion: few runs may bend the ratio too.
 _FULL_RIDGE = 4000
 

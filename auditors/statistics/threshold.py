@@ -20,7 +20,7 @@ from dpaudit.auditors.statistics.clopper_pearson import (
     require_fraction,
     trials_needed,
 )
-from dpaudit.auditors.statistics.learning.classifier import Learner, learned, numbered
+from dpaudit.auditors.statistics.learning.classifier import Learner, learned_score, numbered
 from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.tails import Candidates, candidates, smoothed
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region
@@ -29,9 +29,9 @@ from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.mechanisms import Array
 
-#: Shares of the runs: to learn a score from (features only), and of the others to choose an event on.
-LEARNING = 0.3
+#: Shares of the runs: to choose an event on, and where outcomes are no scores, to learn one from before.
 CHOOSING = 0.15
+LEARNING = 0.3
 
 LIMITS = (Condition(code=Code.GIVEN_PAIRS), Condition(code=Code.RARE_EVENTS))
 ROUNDED = Condition(code=Code.ROUNDED_SCORES)
@@ -99,15 +99,21 @@ def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[
 
     They are not rounded where the floating-point grid itself is attacked.
     """
-    first, _ = samples.split(CHOOSING)
+    first, rest = samples.split(CHOOSING)
     # Decided by runs that are not tested, whichever way it is decided.
-    samples = numbered(first)(samples) if first.ordinary else learned(samples, learner, LEARNING)
-    choosing, testing = samples.split(CHOOSING)
+    if first.ordinary:
+        choosing, testing = (numbered(first)(part) for part in (first, rest))
+    else:
+        first, rest = samples.split(LEARNING)
+        score, choosing = learned_score(first, learner)
+        testing = score(rest)
     if attack_grid:
         return choosing, testing
     rounded = rounding(np.concatenate([choosing.data, choosing.neighbour]))
-    whole = Samples(rounded(samples.data), rounded(samples.neighbour), samples.seed)
-    return whole.split(CHOOSING)
+    choosing, testing = (
+        part.scored(rounded(part.data), rounded(part.neighbour)) for part in (choosing, testing)
+    )
+    return choosing, testing
 
 
 def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: float) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """A score learned from outcomes: a classifier's guess at which of the two data sets a run was on.
 
 Whatever the classifier learned, an event of its score is an event of the outputs; what makes the audit
-valid is that the runs it learned from are never used again.
+valid is that the runs it learned from are never tested. They choose the event all the same: each is scored
+by a classifier that was learned without it, so that the score promises no more of it than of other runs.
 """
 
 import warnings
@@ -11,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dpaudit.auditors.statistics.learning.features import Features
-from dpaudit.auditors.statistics.learning.logistic import logistic_weights
-from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.learning.logistic import left_out, likeliest_weights
+from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.errors import InvalidParameter, MissingExtra
 from dpaudit.mechanisms import Array
 
@@ -20,23 +21,14 @@ Learner = Literal["logistic", "boosting"]
 
 #: From runs to their scores [n].
 Scoring = Callable[[Samples], Samples]
-#: Log-odds of rows of features [n, f], [n].
-_LogOdds = Callable[[Array], Array]
+#: Log-odds of groups of features [n, f], [n].
+_LogOdds = Callable[[list[Array]], Array]
 
-#: The part of the runs learned from on which further features have to prove better than the plain ones.
-_COMPARED = 0.25
-#: By how many standard errors: features that tell nothing add noise to the score's tails.
-_CLEARLY = 2.0
-_RIDGE = 1.0
-
-
-def learned(samples: Samples, learner: Learner, share: float) -> Samples:
-    """Learn a score on the first share of the runs; the rest, with its log-odds of "data" as scores [n].
-
-    `InvalidParameter` is raised for an unknown learner.
-    """
-    first, rest = samples.split(share)
-    return learned_score(first, learner)(rest)
+#: In so many parts the runs learned from are left out, one after another.
+_PARTS = 5
+_PARTS_OF_TREES = 2
+#: Rows whose features are held at once.
+_AT_ONCE = 2**16
 
 
 def numbered(first: Samples) -> Scoring:
@@ -51,35 +43,35 @@ def numbered(first: Samples) -> Scoring:
     return lambda samples: samples.scored(scores(samples, 0), scores(samples, 1))
 
 
-def learned_score(first: Samples, learner: Learner) -> Scoring:
-    """A score of runs, learned from runs that must never be tested.
+def learned_score(first: Samples, learner: Learner) -> tuple[Scoring, Samples]:
+    """A score of runs, learned from runs that must never be tested; and these, scored as if they were others.
 
-    The score is of plain features, or of further ones too where these tell better on a part of the runs that
-    they were not fitted to. `MissingExtra` is raised for boosting without scikit-learn.
+    `InvalidParameter` is raised for an unknown learner, `MissingExtra` for boosting without scikit-learn.
     """
     require_learner(learner)
     features = Features.of(first)
 
-    def rows(samples: Samples, *, further: bool) -> Array:
-        sides = []
-        for side in (0, 1):
-            numbers = samples.rows(side)
-            parts = [features.plain(numbers, samples.kinds_of(side))]
-            parts += [features.further(numbers)] if further else []
-            sides.append(np.concatenate(parts, axis=1))
-        return np.concatenate(sides)
+    def groups(samples: Samples, begin: int = 0, end: int | None = None) -> list[Array]:
+        part = samples.part(begin, len(samples) if end is None else end)
+        sides = (features.groups(part.rows(side), part.kinds_of(side)) for side in (0, 1))
+        return [np.concatenate(both) for both in zip(*sides, strict=True)]
 
-    def fit(given: Array) -> _LogOdds:
-        return _trees(given, first.seed) if learner == "boosting" else _logistic(given)
-
-    further = _further_is_better(first, rows, fit)
-    score = fit(rows(first, further=further))
+    found = groups(first)
+    score, without = _trees(found, first.seed) if learner == "boosting" else _logistic(found)
 
     def scored(samples: Samples) -> Samples:
-        data, neighbour = np.split(score(rows(samples, further=further)), 2)
+        begins = range(0, max(len(samples), 1), _AT_ONCE)
+        sides = [np.split(score(groups(samples, at, at + _AT_ONCE)), 2) for at in begins]
+        data, neighbour = (np.concatenate([side[at] for side in sides]) for at in (0, 1))
         return samples.scored(data, neighbour)
 
-    return scored
+    return scored, first.scored(*np.split(_alike(score(found), without), 2))
+
+
+def _alike(scores: Array, without: Array) -> Array:
+    """The scores of runs that were left out; of equal scores one, the mean, as equal outcomes must have."""
+    _, same = np.unique(rounding(scores)(scores), return_inverse=True)
+    return (np.bincount(same, without) / np.bincount(same))[same]
 
 
 def require_learner(learner: object) -> None:
@@ -96,56 +88,68 @@ def require_learner(learner: object) -> None:
             raise MissingExtra(what, where="classifier", why=why, remedy=remedy) from error
 
 
-def _further_is_better(first: Samples, rows: Callable[..., Array], fit: Callable[[Array], _LogOdds]) -> bool:
-    if len(first) < 8:
-        return False
-    fitted, compared = first.split(1 - _COMPARED)
-    losses = []
-    for further in (False, True):
-        odds = fit(rows(fitted, further=further))(rows(compared, further=further))
-        signs = np.repeat([-1.0, 1.0], len(compared))
-        losses.append(np.logaddexp(0.0, signs * odds))
-    gain = losses[0] - losses[1]
-    return bool(gain.mean() > _CLEARLY * gain.std() / np.sqrt(len(gain)))
+def _logistic(groups: list[Array]) -> tuple[_LogOdds, Array]:
+    """Logistic regression on standardised features; its log-odds, and those of the rows when left out [2n].
 
-
-def _logistic(rows: Array) -> _LogOdds:
-    """Logistic regression on standardised features.
-
-    The rows [2n, f] are those of the data, then as many of the neighbour.
+    The rows [2n, f] of each group are those of the data, then as many of the neighbour.
     """
-    labels = np.repeat([1.0, 0.0], len(rows) // 2)
-    size = np.maximum(np.abs(rows).max(axis=0, initial=0.0), 1e-300)
-    middle = (rows / size).mean(axis=0)
-    spread = (rows / size).std(axis=0)
-    kept = spread > 1e-12
-    size, middle, spread = size[kept], middle[kept], spread[kept]
+    runs = len(groups[0])
+    labels, parts = np.repeat([1.0, 0.0], runs // 2), np.tile(np.arange(runs // 2) % _PARTS, 2)
+    scales = [_Scale(group) for group in groups]
 
-    def standard(given: Array) -> Array:
-        return np.asarray((given[:, kept] / size - middle) / spread)
+    def standard(given: list[Array]) -> Array:
+        parts = [scale(group) for scale, group in zip(scales, given, strict=True)]
+        return np.concatenate([np.ones((len(given[0]), 1)), *parts], axis=1)
 
-    x = standard(rows)
-    basis = None
-    if x.shape[1] > len(x):
-        # The best weights lie in the span of the rows.
-        basis = np.linalg.qr(x.T)[0]
-        x = x @ basis
-    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-    ridge = np.append(1e-9, np.full(x.shape[1] - 1, _RIDGE))
-    weights = logistic_weights(x, labels, 1 - labels, ridge)
-    inner = weights[1:] if basis is None else basis @ weights[1:]
-    return lambda given: np.asarray(standard(given) @ inner + weights[0])
+    x = standard(groups)
+    of = np.concatenate([[-1], *(np.full(scale.width, at) for at, scale in enumerate(scales))])
+    weights, ridge = likeliest_weights(x, labels, 1 - labels, of)
+    return lambda given: np.asarray(standard(given) @ weights), left_out(x, labels, weights, ridge, parts)
 
 
-def _trees(rows: Array, seed: int) -> _LogOdds:
+class _Scale:
+    """The standard scale of a group of features; in the span of the rows, where these are fewer."""
+
+    def __init__(self, rows: Array) -> None:
+        self._size = np.maximum(np.abs(rows).max(axis=0, initial=0.0), 1e-300)
+        share = rows / self._size
+        self._middle, spread = share.mean(axis=0), share.std(axis=0)
+        self._kept = spread > 1e-12
+        # Of flags it is the log-odds that are likely to be of one size, of rare ones as of frequent ones.
+        flags = ((share == 0) | (share == 1)).all(axis=0)
+        self._spread, self._basis = np.where(flags, 1.0, spread), None
+        if self._kept.sum() > len(rows):
+            # The best weights lie there: the ridge is the same for all of the group.
+            self._basis = np.linalg.qr(self(rows).T)[0]
+        self.width = int(self._kept.sum()) if self._basis is None else len(rows)
+
+    def __call__(self, rows: Array) -> Array:
+        kept = self._kept
+        x = (rows[:, kept] / self._size[kept] - self._middle[kept]) / self._spread[kept]
+        return np.asarray(x if self._basis is None else x @ self._basis)
+
+
+def _trees(groups: list[Array], seed: int) -> tuple[_LogOdds, Array]:
+    """Gradient boosting, as `_logistic`."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model: Any = HistGradientBoostingClassifier(
-        random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
-    )
-    if rows.shape[1] == 0:
-        return lambda given: np.zeros(len(given))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="sklearn")
-        model.fit(rows, np.repeat([1, 0], len(rows) // 2))
-    return lambda given: np.asarray(model.decision_function(given), dtype=np.float64)
+    rows = np.concatenate(groups, axis=1)
+    labels = np.repeat([1, 0], len(rows) // 2)
+    parts = np.tile(np.arange(len(rows) // 2) % _PARTS_OF_TREES, 2)
+
+    def fitted(at: Any) -> Callable[[Array], Array]:
+        model: Any = HistGradientBoostingClassifier(
+            random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
+        )
+        if rows.shape[1] == 0 or not at.any():
+            return lambda given: np.zeros(len(given))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="sklearn")
+            model.fit(rows[at], labels[at])
+        return lambda given: np.asarray(model.decision_function(given), dtype=np.float64)
+
+    without = np.zeros(len(rows))
+    for part in range(_PARTS_OF_TREES):
+        without[parts == part] = fitted(parts != part)(rows[parts == part])
+    model = fitted(parts >= 0)
+    return lambda given: model(np.concatenate(given, axis=1)), without

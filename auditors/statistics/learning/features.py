@@ -2,8 +2,11 @@
 
 An outcome is a kind and numbers. Of the numbers, noise that moves shows in a linear function of them; noise
 whose scale, order or ties change shows in none: squares, norms, order statistics and flags of equality are
-features too. All that is fitted here, middles, scales and the kinds that are known, is fitted on runs that
-are never tested, so that a feature of another run is a function of that run alone.
+features too. A number may be drawn from a line or be one of a few values, such as that which stands for no
+answer; each is a feature apart. Features come in groups that are likely to tell alike, each of which is
+believed as far as the runs bear it out. All that is fitted here, middles, scales and the kinds that are
+known, is fitted on runs that are never tested, so that a feature of another run is a function of that run
+alone.
 """
 
 from __future__ import annotations
@@ -70,10 +73,14 @@ class Column:
         """In spreads from the middle, bounded."""
         return np.clip((near / 2 - self.middle / 2) / max(self.spread / 2, 1e-300), -50.0, 50.0)
 
+    def line(self, near: Array) -> Array:
+        """The middle in the place of each of the few values."""
+        return np.where(np.isin(near, self.values), self.middle, near) if self.values else near
+
 
 @dataclass(frozen=True)
 class Features:
-    """The features of outcomes: plain ones, of single numbers and of the kind, and further ones."""
+    """The features of outcomes, in groups."""
 
     columns: tuple[Column, ...]
     kinds: tuple[float, ...]
@@ -89,30 +96,34 @@ class Features:
         columns = tuple(Column.of(column) for column in rows.T)
         return cls(columns, tuple(kinds) if len(kinds) > 1 else (), tuple(odd[:_SQUARED].tolist()))
 
-    def plain(self, rows: Array, kinds: Array) -> Array:
-        """Numbers and clipped numbers, and which kind, of rows [n, k]: [n, f]."""
+    def groups(self, rows: Array, kinds: Array) -> list[Array]:
+        """The groups of features [n, f] of rows [n, k].
+
+        They are flags; sums over all columns; each number; its bends and square; norms and order statistics.
+        """
         near = self._near(rows)
-        clipped = [column.clipped(one) for column, one in zip(self.columns, near, strict=True)]
         told = [(kinds == kind).astype(np.float64) for kind in self.kinds]
-        told += [
+        values = [
             (each == value).astype(np.float64)
             for column, each in zip(self.columns, near, strict=True)
             for value in column.values
         ]
-        return _stacked(len(rows), [*near, *clipped, *told, *self._flags(rows)])
-
-    def further(self, rows: Array) -> Array:
-        """Squares, norms, order statistics and equalities of rows [n, k]: [n, f]."""
-        near = self._near(rows)
-        if not near:
-            return np.empty((len(rows), 0))
-        standard = np.stack([one.standard(each) for one, each in zip(self.columns, near, strict=True)])
-        found = [*standard**2, *np.clip(2 * standard, -1.0, 1.0)] if len(near) <= _SQUARED else []
+        line = [column.line(each) for column, each in zip(self.columns, near, strict=True)]
+        clipped = [column.clipped(one) for column, one in zip(self.columns, line, strict=True)]
+        standard = [column.standard(one) for column, one in zip(self.columns, line, strict=True)]
+        bent = [np.clip(2 * one, -1.0, 1.0) for one in standard] if len(near) <= _SQUARED else []
+        squares = [one**2 for one in standard] if len(near) <= _SQUARED else []
+        pooled, summaries = list[Array](), [np.abs(one) for one in standard]
         if len(near) > 1:
-            found += self._summaries(np.stack(near, axis=1)) + self._summaries(standard.T)
-        else:
-            found += [np.abs(standard[0])]
-        return _stacked(len(rows), found)
+            common = sorted({value for column in self.columns for value in column.values})[:_VALUES]
+            pooled = [np.sum([each == value for each in near], axis=0, dtype=np.float64) for value in common]
+            pooled += [np.sum(np.clip(standard, -2.0, 2.0), axis=0), np.sum(bent, axis=0)] if bent else []
+            summaries = self._summaries(np.stack(near, axis=1))
+            summaries += self._summaries(
+                np.stack([column.standard(each) for column, each in zip(self.columns, near, strict=True)], 1)
+            )
+        groups = [*told, *values, *self._flags(rows)], pooled, [*line, *clipped], [*bent, *squares], summaries
+        return [_stacked(len(rows), group) for group in groups]
 
     def _near(self, rows: Array) -> list[Array]:
         known = rows[:, : len(self.columns)]

@@ -317,7 +317,7 @@ def taught(monkeypatch: pytest.MonkeyPatch) -> list[Samples]:
     """All the runs that a score is learned from, each time that one is."""
     told: list[Samples] = []
 
-    def learned_score(runs: Samples, learner: Learner) -> Scoring:
+    def learned_score(runs: Samples, learner: Learner) -> tuple[Scoring, Samples]:
         told.append(runs)
         return classifier.learned_score(runs, learner)
 

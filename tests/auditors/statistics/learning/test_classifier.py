@@ -6,10 +6,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from dpaudit.auditors.statistics.learning.classifier import Learner, learned, learned_score, numbered
-from dpaudit.auditors.statistics.learning.logistic import logistic_weights
+from dpaudit.auditors.statistics.learning import classifier
+from dpaudit.auditors.statistics.learning.classifier import Learner, learned_score, numbered
+from dpaudit.auditors.statistics.learning.logistic import left_out, likeliest_weights, logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.auditors.statistics.threshold import prepared, threshold
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import PureDP
@@ -55,19 +56,79 @@ def test_trees_see_what_a_line_does_not() -> None:
 
 def test_what_was_learned_from_is_not_tested() -> None:
     samples = _features(1.0, 1000, 3)
-    rest = learned(samples, "logistic", 0.3)
-    assert len(rest) == 700
-    # Other runs in the first share change the score; other runs in the rest leave each other alone.
+    choosing, rest = prepared(samples, "logistic", attack_grid=False)
+    assert (len(choosing), len(rest)) == (300, 700)
+    # A tested run changes neither the score nor the runs that the event is chosen on.
     changed = samples.data.copy()
     changed[-1] += 100
-    again = learned(Samples(changed, samples.neighbour, 3), "logistic", 0.3)
+    chosen, again = prepared(Samples(changed, samples.neighbour, 3), "logistic", attack_grid=False)
     assert np.array_equal(again.data[:-1], rest.data[:-1])
+    assert np.array_equal(again.neighbour, rest.neighbour)
+    assert np.array_equal(chosen.data, choosing.data)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "boosting"])
+def test_runs_learned_from_are_scored_as_if_they_were_others(learner: Learner) -> None:
+    """Of noise alone the score tells its own runs apart, and no others; these must look like others.
+
+    That they do not, by five standard errors, has a probability of 6e-7.
+    """
+    random = np.random.default_rng(8)
+    runs = Samples(*random.normal(size=(2, 400, 60)))
+    score, as_others = learned_score(runs, learner)
+    own = score(runs)
+    assert _gap(own) > 8
+    # A run that is left out moves the mean of its side away from it: below 0, if anything.
+    assert _gap(as_others) < 5
+    # What does tell is told of them too.
+    assert _gap(learned_score(_features(1.0, 400, 4), learner)[1]) > 5
+
+
+def _gap(scored: Samples) -> float:
+    """By how many standard errors the scores of the data are the larger ones."""
+    spread = np.sqrt((scored.data.var() + scored.neighbour.var()) / len(scored))
+    return float((scored.data.mean() - scored.neighbour.mean()) / spread)
+
+
+def test_equal_outcomes_that_were_learned_from_have_equal_scores() -> None:
+    bits = np.random.default_rng(5).integers(0, 2, size=(2, 200, 3)).astype(float)
+    scored = learned_score(Samples(*bits), "logistic")[1]
+    assert len(np.unique(np.concatenate([scored.data, scored.neighbour]))) <= 8
+
+
+def test_runs_are_scored_alike_however_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    score, runs = learned_score(_features(1.0, 100, 4), "logistic")[0], _features(0.5, 50, 5)
+    whole = score(runs)
+    monkeypatch.setattr(classifier, "_AT_ONCE", 16)
+    parts = score(runs)
+    assert np.allclose(parts.data, whole.data, rtol=1e-12)
+    assert np.allclose(parts.neighbour, whole.neighbour, rtol=1e-12)
+
+
+def _bits(share: float, seed: int) -> Samples:
+    """Twenty bits, each of which is 1 as often as `share` says, and on the neighbour half of the time."""
+    random = np.random.default_rng(seed)
+    data, neighbour = random.random((2, 10_000, 20))
+    return Samples((data < share).astype(float), (neighbour < 0.5).astype(float), seed)
+
+
+def test_many_numbers_that_each_tell_little_are_heard_together() -> None:
+    """The score is nearly as good as the likelihood ratio, which is the number of ones."""
+    learned, known = [], []
+    for seed in range(7):
+        runs = _bits(0.52, seed)
+        count = Samples(runs.data.sum(axis=1), runs.neighbour.sum(axis=1), seed)
+        for found, samples in ((learned, runs), (known, count)):
+            found.append(threshold(samples, delta=0.0).epsilon_lower)
+    assert np.median(learned) > 0.85 * np.median(known) > 0.1
+    # On fresh seeds a bound above the truth, 0, has probability 1e-6.
+    assert threshold(_bits(0.5, 7), delta=0.0, confidence=1 - 1e-6).epsilon_lower == 0
 
 
 @pytest.mark.parametrize("learner", ["logistic", "boosting"])
 def test_both_sides_are_scored_by_one_function(learner: Learner) -> None:
     """A run's score does not depend on the side that it is on, nor on the runs beside it."""
-    score = learned_score(_features(2.0, 400, 4), learner)
+    score, _ = learned_score(_features(2.0, 400, 4), learner)
     runs = _features(0.5, 60, 5)
     one, other = score(runs), score(Samples(runs.neighbour, runs.data))
     assert np.array_equal(one.data, other.neighbour)
@@ -93,7 +154,7 @@ def test_a_number_is_its_own_score_and_another_outcome_the_largest() -> None:
 
 def test_a_learner_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidParameter):
-        learned(Samples(np.zeros(10), np.zeros(10)), "linear", 0.3)  # type: ignore[arg-type]
+        learned_score(Samples(np.zeros(10), np.zeros(10)), "linear")  # type: ignore[arg-type]
 
 
 def test_logistic_regression_is_the_one_of_a_library() -> None:
@@ -105,3 +166,33 @@ def test_logistic_regression_is_the_one_of_a_library() -> None:
     found = logistic_weights(ones, data, 1 - data, np.append(1e-9, np.ones(4)))
     expected = linear_model.LogisticRegression(C=1.0, tol=1e-10, solver="newton-cholesky").fit(features, data)
     assert np.allclose(found, [expected.intercept_[0], *expected.coef_[0]], atol=1e-5)
+
+
+def test_a_group_of_features_is_believed_as_far_as_the_runs_bear_it_out() -> None:
+    """Ten weights of one spread have its precision as their ridge; ten that tell nothing all but vanish."""
+    random = np.random.default_rng(11)
+    rows = random.normal(size=(40_000, 20))
+    true = np.append(0.2 * random.normal(size=10), np.zeros(10))
+    data = (random.random(40_000) < 1 / (1 + np.exp(-rows @ true))).astype(float)
+    of = np.repeat([-1, 0, 1], [1, 10, 10])
+    weights, ridge = likeliest_weights(np.column_stack([np.ones(40_000), rows]), data, 1 - data, of)
+    # The sum of ten squares over its mean lies between 0.1 and 5 but for a probability of 1e-6.
+    assert 1 / 5 < ridge[1] * 0.2**2 < 1 / 0.1
+    assert np.ptp(ridge[1:11]) == np.ptp(ridge[11:]) == 0
+    assert ridge[11] > 100 * ridge[1]
+    assert np.abs(weights[1:11] - true[:10]).max() < 0.1
+    assert np.abs(weights[11:]).max() < 0.01
+
+
+def test_a_run_left_out_is_scored_by_the_weights_of_the_others() -> None:
+    random = np.random.default_rng(4)
+    rows = np.column_stack([np.ones(600), random.normal(size=(600, 5))])
+    data = (random.random(600) < 1 / (1 + np.exp(-rows[:, 1]))).astype(float)
+    ridge, parts = np.append(1e-9, np.full(5, 2.0)), np.arange(600) % 3
+    whole = logistic_weights(rows, data, 1 - data, ridge)
+    found = left_out(rows, data, whole, ridge, parts)
+    for part in range(3):
+        of, rest = parts == part, parts != part
+        expected = rows[of] @ logistic_weights(rows[rest], data[rest], 1 - data[rest], ridge)
+        # One step of Newton's method is that near; the weights of all runs are not.
+        assert np.abs(found[of] - expected).max() < 0.03 < np.abs(rows[of] @ whole - expected).max()
