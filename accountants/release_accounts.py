@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -30,6 +30,7 @@ _BATCH = 8192
 _MOST_GROUPS = 1000  # beyond so many different label patterns releases are counted, but not grouped
 _MOST_REMEMBERED = 4096  # different releases, and their costs
 _DIGITS = re.compile(r"[0-9]+")
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class _Plain:
 
 
 _Judged: TypeAlias = _Plain | ReleaseAccount
+#: A label without digits, the kind of noise, the scale of the figure.
+_Name: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ class ReleaseAccounts:
         self._failing: list[tuple[int, _Judged]] = []
         self._others: list[tuple[int, _Judged]] = []
         self._total = self._claimed = self._failed = 0
-        self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._groups: dict[_Name, _Group] = {}
         self._remembered: dict[tuple[AnyMechanism, int, AnyGuarantee | None], AnyGuarantee] = {}
 
     def add(self, release: Release | PlainRelease | PlainReleases) -> None:
@@ -147,14 +150,14 @@ class ReleaseAccounts:
         return _account(release, proved)
 
     def _group(self, batch: _Batch) -> None:
-        found: dict[tuple[str, str, str], int] = {}
-        numbers = np.array([found.setdefault(name, len(found)) for name in batch.names()])
+        found, numbers = batch.names()
         sizes, claims, failures = (
             np.bincount(numbers, weights, len(found)) for weights in (None, batch.claimed, batch.failed)
         )
-        order = np.argsort(batch.figures, kind="stable")
+        # Of each group the last one assigned stays: the first of the costliest, as over several batches.
+        order = np.lexsort((-np.arange(len(numbers)), batch.figures))
         costliest = np.empty(len(found), dtype=np.int64)
-        costliest[numbers[order]] = order  # of each group the last one assigned stays
+        costliest[numbers[order]] = order
         for number, key in enumerate(found):
             if key not in self._groups and len(self._groups) >= _MOST_GROUPS:
                 continue
@@ -196,21 +199,29 @@ class _Batch:
             return _Plain(release, float(self.figures[i]))
         return self._settled[i]
 
-    def names(self) -> Iterable[tuple[str, str, str]]:
-        """What releases are grouped by: label without digits, kind of noise, scale of the figure."""
-        labels = self._plain.labels
-        patterns = _DIGITS.sub("#", "\n".join(labels)).split("\n")
-        if len(patterns) != len(labels):  # a label has several lines
-            patterns = [_DIGITS.sub("#", label) for label in labels]
-        kinds = map(("laplace", "gaussian").__getitem__, self._plain.gaussian.tolist())
-        scales = map(("zcdp", "pure-dp").__getitem__, self._plain.pure.tolist())
-        together = zip(patterns, kinds, scales, strict=True)
-        if not self._settled:
-            return together
-        names = list(together)
+    def names(self) -> tuple[list[_Name], NDArray[np.intp]]:
+        """What releases are grouped by, each name once as they come, and the place of each release's."""
+        plain, labels = self._plain, self._plain.labels
+        # With every digit a 0 few labels differ, whose digits are then looked for.
+        zeros = "\n".join(labels).encode(errors="surrogatepass").translate(_ZEROS)
+        alike = zeros.split(b"\n")
+        if len(alike) != len(labels):  # a label has several lines
+            alike = [label.encode(errors="surrogatepass").translate(_ZEROS) for label in labels]
+        patterns = {one: _DIGITS.sub("#", one.decode(errors="surrogatepass")) for one in dict.fromkeys(alike)}
+        # Names of plain noise are numbers, four of each pattern, which are counted sooner than tuples.
+        different = {pattern: 4 * i for i, pattern in enumerate(dict.fromkeys(patterns.values()))}
+        place = {one: different[pattern] for one, pattern in patterns.items()}
+        numbers = np.fromiter(map(place.__getitem__, alike), np.intp, len(alike))
+        numbers += 2 * plain.gaussian + plain.pure
+        kinds = itertools.product(different, ("laplace", "gaussian"), ("zcdp", "pure-dp"))
+        known = {name: number for number, name in enumerate(kinds)}
         for i, account in self._settled.items():
-            names[i] = _DIGITS.sub("#", account.label), account.mechanism.kind, account.proved.kind
-        return names
+            name = _DIGITS.sub("#", account.label), account.mechanism.kind, account.proved.kind
+            numbers[i] = known.setdefault(name, len(known))
+        some, first, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        every = list(known)
+        return [every[i] for i in some[order].tolist()], np.argsort(order)[numbers]
 
 
 def _figures(plain: PlainColumns) -> Vector:

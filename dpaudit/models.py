@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from types import GenericAlias, UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -140,6 +140,11 @@ class Model(BaseModel):
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         super().__pydantic_init_subclass__(**options)
         cls.__signature__ = _PlainSignature(cls.__dict__["__signature__"])
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Itself, as of any value that cannot change: every replayed run copies its options and algorithm."""
+        # Pydantic's own model_copy(deep=True), which changes the copy, asks without a memo.
+        return super().__deepcopy__() if memo is None else self
 
     def to_json(self) -> dict[str, Any]:
         """The value as plain JSON types, without the optional fields that are not set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
@@ -46,3 +47,14 @@ def test_values_without_names_are_answered_with_the_names() -> None:
         with pytest.raises(InvalidParameter, match=f"without (a name|names)(.|\n)*do:  write {written}"):
             model(*values)
     assert [*inspect.signature(ApproxDP).parameters] == ["epsilon", "delta"]
+
+
+def test_a_copy_of_what_cannot_change_is_itself() -> None:
+    claim = Claim(ZCDP(rho=1.0), unit="row")
+    assert copy.deepcopy(claim) is claim
+    assert copy.deepcopy([claim]) == [claim]
+    # Pydantic changes these copies.
+    for deep in (False, True):
+        other = claim.model_copy(update={"unit": "user"}, deep=deep)
+        assert (other.unit, claim.unit) == ("user", "row")
+        assert other.guarantee == claim.guarantee

@@ -5,6 +5,7 @@ where they disagree there is no answer. Answers are rounded towards more noise, 
 one has proved the target at exactly the number that is returned.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -146,17 +147,16 @@ def scale_ledger(
 def _least_factor(composition: Composition, target: AnyGuarantee, start: float) -> Answer:
     scale = ScaledComposition(composition, target)
     factor = _smallest(scale.excess, start, target, scale.resolution)
-    raise_by = 1e-14
-    while not (opinion := scale.opinion(factor)).agrees:
+    raise_by, (bound, used) = 1e-14, scale.bound(factor)
+    while not (opinion := scale.opinion(factor, bound.method)).agrees:
         if not opinion.proves or raise_by > _MOST_RAISE:
-            bound, _ = scale.bound(factor)
             found = f"{bound.method} proves {target} with noise times {factor!r}"
             what = f"{found}, {opinion.method} makes it {opinion.guarantee}"
             why = "one of the two accountants is wrong, or cannot resolve the difference"
             remedy = "ask for a larger delta, and report it if they disagree by much"
             raise CannotBound(what, where="calibration", why=why, remedy=remedy)
         factor, raise_by = factor * (1.0 + raise_by), 4.0 * raise_by
-    bound, used = scale.bound(factor)
+        bound, used = scale.bound(factor)
     figure = leading_figure(target)
     slack = 1.0 - used / figure if figure > 0.0 else 0.0
     return Answer(target, factor, bound, opinion, min(max(slack, 0.0), 1.0))
@@ -167,6 +167,7 @@ def _smallest(
 ) -> float:
     """About the smallest factor with a falling `excess` of at most 0; never one where it is above 0."""
     refused: list[CannotBound] = []
+    excess = functools.cache(excess)  # the searches below begin where the ones before them ended
 
     def at(logarithm: float) -> float:
         try:
@@ -330,12 +331,15 @@ class ScaledComposition:
         field, method = _ADDITIVE[target.kind]
         return Bound(guarantee=target.model_copy(update={field: figure}), method=method), figure
 
-    def opinion(self, factor: float) -> Opinion:
-        """The second accountant's least favourable opinion over all exposures; or raises `CannotBound`."""
+    def opinion(self, factor: float, method: str) -> Opinion:
+        """The second accountant's least favourable opinion over all exposures; or raises `CannotBound`.
+
+        `method` is that of `bound` at this factor.
+        """
         target = self._target
         if isinstance(target, ApproxDP) and not self._has_losses:
             return opinion_of_rho(self._total(rho, factor), target)
-        if isinstance(target, ApproxDP) and self.bound(factor)[0].method == "rdp":
+        if isinstance(target, ApproxDP) and method == "rdp":
             found = [opinion_of_divergences(runs, self._relation, target) for runs in self._runs(factor)]
         else:
             found = [opinion(runs, self._relation, target) for runs in self._runs(factor)]

@@ -59,7 +59,8 @@ def sum_up(terms: Iterable[float]) -> float:
         return math.inf
     if math.isinf(nearest):
         return nearest
-    return math.nextafter(nearest, math.inf) if math.fsum([*values, -nearest]) > 0 else nearest
+    values.append(-nearest)
+    return math.nextafter(nearest, math.inf) if math.fsum(values) > 0 else nearest
 
 
 def exact_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:

@@ -61,13 +61,16 @@ class Store:
         return frozenset(Chunk(*row) for row in self._rows("SELECT first, side, trials FROM chunks"))
 
     def read(self, chunk: Chunk) -> Scored:
-        """The outcomes of a chunk that is there."""
+        """The outcomes of a chunk that is there; raises `UsageError` where these are not its runs'."""
         statement = "SELECT width, scores, kinds FROM chunks WHERE first = ? AND side = ?"
         [(width, *contents)] = self._rows(statement, (chunk.first, chunk.side))
-        scores, kinds = (np.frombuffer(content, dtype="<f8").astype(np.float64) for content in contents)
-        # A chunk of one kind keeps it once.
-        kinds = np.broadcast_to(kinds, chunk.trials)
-        return Scored(scores if width is None else scores.reshape(chunk.trials, width), kinds)
+        shape = (chunk.trials,) if width is None else (chunk.trials, width)
+        try:
+            scores, kinds = (np.frombuffer(content, dtype="<f8").astype(np.float64) for content in contents)
+            # A chunk of one kind keeps it once.
+            return Scored(scores.reshape(shape), np.broadcast_to(kinds, chunk.trials))
+        except (TypeError, ValueError) as error:
+            raise _no_store(self._path) from error
 
     def write(self, chunk: Chunk, found: Scored) -> None:
         """Keep a chunk; one of another length that began at the same trial is replaced."""

@@ -39,6 +39,7 @@ class Code(StrEnum):
     IN_PROCESS = "in-process"
     PUBLIC_STAND_IN = "public-stand-in"
     OWN_RECORD = "own-record"
+    MAPPED_RECORDS = "mapped-records"
     NOTHING_SHARED = "nothing-shared"
     HONEST_WORKER = "honest-worker"
     FLOATING_POINT_NOISE = "floating-point-noise"

@@ -37,9 +37,8 @@ class Process(Model):
                 public = Condition(code=Code.PUBLIC_STAND_IN, text=self.stand_in or "")
                 sensitivities = [release.mechanism.declared_sensitivity for release in releases]
                 mapped = all(one is not None and one.basis == "mapped" for one in sensitivities)
-                own = [] if mapped else [Condition(code=Code.OWN_RECORD)]
-                own += [Condition(code=Code.NOTHING_SHARED), Condition(code=Code.HONEST_WORKER)]
-                return [public, *own]
+                own = Condition(code=Code.MAPPED_RECORDS if mapped else Code.OWN_RECORD)
+                return [public, own, Condition(code=Code.NOTHING_SHARED), Condition(code=Code.HONEST_WORKER)]
 
 
 #: Of a run in the process that judges it.

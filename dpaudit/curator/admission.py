@@ -121,6 +121,14 @@ class Admission(NeverCopied):
         self.charge(release, where)
         return next(self._numbers)
 
+    def require_one_unit(self, rows: int, where: str) -> None:
+        """Internal: under local trust, raise `InvalidParameter` for more rows than that of the one user."""
+        if rows > 1 and self.ledger.header.trust_model is TrustModel.LOCAL:
+            what = f"{rows} units' rows of one user"
+            why = "under local trust a user is the one unit; rows clipped one by one move a sum further"
+            remedy = "add a user's rows up, and release the sum as one row"
+            raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+
     def line(self, label: str, mechanism: AnyMechanism, count: int = 1, **stated: Unpack[Stated]) -> Release:
         """Internal: as `new_release`, with the grid where this run's noise comes out on grids."""
         return new_release(label, mechanism, count, on_grid=self.ledger.header.noise.on_grid, **stated)

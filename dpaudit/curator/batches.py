@@ -66,6 +66,7 @@ class Batches(NeverCopied):
         Raises `InvalidParameter`: no such number, or the mechanism states another one.
         """
         require_kind(units, numbers.Integral, f"{self._where}, draw(units=)")
+        self._admission.require_one_unit(units, self._where)
         chosen = np.ones(units, dtype=np.bool_)
         if isinstance(self._mechanism, OnSample):
             known = self._admission.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE

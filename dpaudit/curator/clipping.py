@@ -1,9 +1,14 @@
 """What bounding every unit's contribution makes of a mechanism's sensitivity."""
 
+import builtins
 import copy
+import dis
+import math
 import numbers
 import random
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -16,6 +21,16 @@ from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.errors import InvalidParameter, ScheduleBroken, SensitivityTooSmall
 from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, OnSample, SampledMatrix
 from dpaudit.mechanisms.samples.sampled import Around
+
+#: What leaves something for the next call, or brings in what nobody has looked at.
+_LASTING: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME"})
+#: Python's and numpy's own that look at more than their arguments.
+_REACHING: Final = frozenset(
+    [
+        *("open", "input", "globals", "locals", "vars", "getattr", "eval", "exec", "compile", "breakpoint"),
+        *("random", "load", "loadtxt", "genfromtxt", "fromfile", "fromregex", "memmap"),
+    ]
+)
 
 #: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
 _SHUFFLED: Final = random.SystemRandom()
@@ -61,8 +76,13 @@ def bounded(
         )
     clipped = declared.model_copy(update={"basis": basis, "value": max(declared.value, implied)})
     held = mechanism.with_sensitivity(clipped)
-    if basis != "declared" and isinstance(held, OnSample | SampledMatrix):
-        held = held.model_copy(update={"contribution": bound})
+    if isinstance(held, OnSample | SampledMatrix):
+        if basis != "declared":
+            held = held.model_copy(update={"contribution": bound})
+        elif held.contribution is not None and held.contribution < bound * (1 - 1e-12):
+            what = f"a contribution of {held.contribution} declared, rows are clipped to {bound}"
+            remedy = f"declare a contribution of {bound}, or leave it out"
+            raise SensitivityTooSmall(what, where=where, remedy=remedy)
     return held, declared.norm
 
 
@@ -89,29 +109,48 @@ def mapped(records: Sequence[Any], function: Callable[[Any], ArrayLike], where: 
 def knows_its_argument_alone(function: object, calling: frozenset[object] = frozenset()) -> bool:
     """Whether a function has nothing to look at but its argument and its constants.
 
-    It has no closure, default or attribute, and what it names is a module, a function of a library in C, or
-    in turn such a function. What comes from around it, as a mean over all records may, is not told apart.
+    It has no closure, default or attribute, imports nothing and writes to no global variable. What it names
+    is a function of a library in C, or in turn such a function, also where a module holds it. What comes from
+    around it, as a mean over all records may, is not told apart.
     """
+    if getattr(function, "__name__", "") in _REACHING:
+        return False
     if isinstance(function, BuiltinFunctionType):  # a method has an object
         return isinstance(function.__self__, ModuleType | None)
     if not isinstance(function, FunctionType):
         in_c = isinstance(function, type) and function.__module__ in {"builtins", "numpy"}
-        return in_c or isinstance(function, ModuleType | np.ufunc)
+        return in_c or isinstance(function, np.ufunc)
     if function in calling:
         return True
     if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or vars(function):
         return False
-    around, calling = function.__globals__, calling | {function}
-    named = (around[name] for name in _names(function.__code__) if name in around)
-    return all(knows_its_argument_alone(one, calling) for one in named)
+    does = list(_instructions(function.__code__))
+    names = {name for done, name in does if done in {"LOAD_GLOBAL", "LOAD_NAME"}}
+    attributes = {name for done, name in does if done in {"LOAD_ATTR", "LOAD_METHOD"}}
+    around = {**vars(builtins), **function.__globals__}
+    if not names <= around.keys() or any(done in _LASTING for done, _ in does):
+        return False
+    own = (_inside(around[name], attributes) for name in names)
+    return all(knows_its_argument_alone(each, calling | {function}) for each in chain.from_iterable(own))
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """What a function and those inside it name."""
-    yield from code.co_names
+def _inside(named: object, attributes: AbstractSet[str]) -> Iterator[object]:
+    """What is named, or what in a module has an attribute's name; of numpy and math, what reaches out."""
+    if not isinstance(named, ModuleType):
+        yield named
+    elif named in {np, math}:
+        yield from attributes & _REACHING
+    else:
+        for name in attributes & vars(named).keys():
+            yield from _inside(vars(named)[name], attributes)
+
+
+def _instructions(code: CodeType) -> Iterator[tuple[str, Any]]:
+    """What a function and those inside it do, with the names that they do it to."""
+    yield from ((each.opname, each.argval) for each in dis.get_instructions(code))
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            yield from _names(inner)
+            yield from _instructions(inner)
 
 
 def doubles(value: ArrayLike, where: str) -> Array:

@@ -216,6 +216,7 @@ class Curator(Admission):
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         given = doubles(contributions, f"release {label!r}")
+        self.require_one_unit(len(np.atleast_1d(given)), f"release {label!r}")
         if isinstance(clipped, SampledSum):
             given = clipped.rows(given, f"release {label!r}")
         rows = clip_rows(
@@ -275,6 +276,7 @@ class Curator(Admission):
         if given.ndim != 2:
             what, remedy = f"vectors of shape {given.shape}", "give one vector per unit of privacy: [n, d]"
             raise InvalidParameter(what, where=f"release {label!r}", remedy=remedy)
+        self.require_one_unit(len(given), f"release {label!r}")
         rows = clip_rows(given, bound, "l2", exponent)
         return self.release(gram(rows), clipped, label=label, **stated)
 
@@ -305,6 +307,7 @@ class Curator(Admission):
         """
         bound = holding_whole(bound)
         clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
+        self.require_one_unit(len(np.atleast_1d(cells)), f"release {label!r}")
         exponent = min(grid_of_bound(bound, _grid(mechanism), f"release {label!r}"), 0)
         table = count_cells(cells, shape, bound, norm, 0 if mechanism.integer_noise else exponent)
         return self.release(table, clipped, label=label, **stated)
@@ -421,6 +424,7 @@ class Curator(Admission):
         """
         query = as_query(answers, label)
         local = mechanism.require_fits(query, f"release {label!r}")
+        self.require_one_unit(query.size, f"release {label!r}")
         exact = counted(query, local.categories)
         return self._answer(
             self.line(label, mechanism, **stated), query, mechanism.answering(), query, exact=exact
@@ -681,6 +685,11 @@ class TrialCurator(Curator):
         """As `Admission.charge`, of a release that the mechanism lists; else raises `ScheduleBroken`."""
         self._take(release)
         super().charge(release, where)
+
+    def admit(self, release: Release, where: str | None = None) -> int:
+        """Charge and write it: under local trust, a trial is its user's."""
+        self.charge(release, where)
+        return next(self._numbers)
 
 
 class UserCurator(Curator):

@@ -89,6 +89,7 @@ class Stream(NeverCopied):
             what = f"contributions of shape {rows.shape} in a stream of {self._shape}"
             remedy = "give one row per unit of privacy, each of the shape that the stream was made for"
             raise InvalidParameter(what, where=where, remedy=remedy)
+        self._admission.require_one_unit(len(rows), where)
         exponent = grid_of_bound(bound, self._mechanism.grid, where)
         return total(clip_rows(rows, bound, self._mechanism.norm, exponent))
 

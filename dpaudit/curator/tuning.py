@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.claims.relations import TrustModel
 from dpaudit.curator.admission import Admission, as_query
 from dpaudit.curator.noise import Question, SharedNoise, describe
 from dpaudit.errors import InvalidParameter, ScheduleBroken
@@ -43,7 +42,7 @@ class BestOf:
         self._trial, self._mechanism, self._candidates = trial, mechanism, candidates
         self._default, self._make = default, make
         alone = {"schedule": "fixed", "budget": None, "claim": None, "users": None}
-        self._header = header.model_copy(update={**alone, "trust_model": TrustModel.CENTRAL})
+        self._header = header.model_copy(update=alone)
 
     def draw(self, randomness: Randomness) -> Array:
         """The best trial's output; of several that are best, the first one's."""

@@ -6,6 +6,7 @@ read in smaller blocks, and at last one by one, which finds the line at fault.
 
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -20,6 +21,7 @@ from dpaudit.ledger.numbers import canonical
 
 MOST_LINES: Final = 8192
 MOST_BYTES: Final = 1 << 23  # of lines that wait; lines of other mechanisms may be long
+AT_ONCE: Final = 64  # lines that are read before their lengths are looked at
 FEWEST_LINES: Final = 32  # fewer take longer in columns than one by one
 
 #: A line in pieces: all before its label, the label, all up to its scale, the scale, the rest, and its hash.
@@ -38,23 +40,27 @@ _Shape = tuple[str, str, str]  # of a line: all of it but its label, scale and h
 
 
 def in_blocks(
-    lines: Iterator[tuple[int, bytes]], taken: Callable[[list[bytes]], _Value | None]
-) -> Iterator[_Value | list[tuple[int, bytes]]]:
-    """Numbered lines as what `taken` makes of a block, and where that is None, as they are.
+    lines: Iterator[bytes], taken: Callable[[list[bytes]], _Value | None]
+) -> Iterator[_Value | list[bytes]]:
+    """Lines as what `taken` makes of a block, and where that is None, as they are.
 
     Where a block is not taken, the next ones are half as long; where one is, twice as long.
     """
-    waiting: list[tuple[int, bytes]] = []
-    size = MOST_LINES
+    waiting: list[bytes] = []
+    size, longest = MOST_LINES, MOST_BYTES
     while True:
-        room = MOST_BYTES - sum(len(line) for _, line in waiting)
-        while len(waiting) < size and room > 0 and (another := next(lines, None)) is not None:
-            waiting.append(another)
-            room -= len(another[1])
+        room = MOST_BYTES - sum(map(len, waiting))
+        while len(waiting) < size and room > 0:
+            few = min(size - len(waiting), AT_ONCE, max(1, room // longest))
+            if not (more := list(itertools.islice(lines, few))):
+                break
+            waiting += more
+            longest = max(1, *map(len, more))
+            room -= sum(map(len, more))
         if not waiting:
             return
         block = waiting[:size]
-        found = taken([line for _, line in block]) if len(block) >= FEWEST_LINES else None
+        found = taken(block) if len(block) >= FEWEST_LINES else None
         if found is None and len(block) > FEWEST_LINES:
             size = max(FEWEST_LINES, len(block) // 2)
             continue

@@ -31,8 +31,8 @@ _NO_LEDGER = (
     "name the ledger, such as the ledger.jsonl beside a certificate; `dpaudit report` reads certificates"
 )
 
-#: Progress is reported once in so many lines.
-_LINES_BETWEEN_PROGRESS = 4096
+#: Progress is reported once in so many bytes.
+_BYTES_BETWEEN_PROGRESS = 1 << 20
 
 
 class LedgerStream(LedgerFacts):
@@ -55,6 +55,7 @@ class LedgerStream(LedgerFacts):
         self.path = Path(path)
         #: How many releases have been read.
         self.number = 0
+        self._taken, self._unreported = 1, 0  # lines, of which the header is the first, and bytes
         self._allow_truncated = allow_truncated
         self._progress = progress
         self._lines = self._read_lines()
@@ -93,17 +94,11 @@ class LedgerStream(LedgerFacts):
         for _ in self._reading:
             pass
 
-    def _read_lines(self) -> Generator[tuple[int, bytes], None, None]:
-        """Each line's number in the file, and the line with its newline."""
-        unreported = 0
+    def _read_lines(self) -> Generator[bytes, None, None]:
+        """The lines with their newlines."""
         try:
             with self.path.open("rb") as file:
-                for number, line in enumerate(file, start=1):
-                    yield number, line
-                    unreported += len(line)
-                    if self._progress is not None and number % _LINES_BETWEEN_PROGRESS == 0:
-                        self._progress(unreported)
-                        unreported = 0
+                yield from file
         except OSError as error:
             why, where = f"cannot be read: {error.strerror}", str(self.path)
             remedy = "name a ledger file"
@@ -113,7 +108,7 @@ class LedgerStream(LedgerFacts):
 
     def _first(self, *, allow_unhashed: bool) -> tuple[Header, bool, str]:
         """The header, whether the file has hashes, and the header's own."""
-        where, line = f"{self.path}:1", next(self._lines, (1, b""))[1]
+        where, line = f"{self.path}:1", next(self._lines, b"")
         if not line:
             raise LedgerTruncated("the file is empty", where=str(self.path))
         try:
@@ -163,17 +158,26 @@ class LedgerStream(LedgerFacts):
             return None
         block, self._hash = found
         self.number += len(block)
+        self._count(len(lines), sum(map(len, lines)))
         return block
 
-    def _read_releases(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Release | PlainRelease]:
-        for number, line in lines:
+    def _count(self, lines: int, size: int) -> None:
+        self._taken += lines
+        self._unreported += size
+        if self._progress is not None and self._unreported >= _BYTES_BETWEEN_PROGRESS:
+            self._progress(self._unreported)
+            self._unreported = 0
+
+    def _read_releases(self, lines: Iterable[bytes]) -> Iterator[Release | PlainRelease]:
+        for line in lines:
+            self._count(1, len(line))
             plain = read_plain(line, self._hash) if self.hashed and not self.complete else None
             if plain is not None:
                 release, self._hash = plain
                 self.number += 1
                 yield release
                 continue
-            where, last_and_open = f"{self.path}:{number}", not line.endswith(b"\n")
+            where, last_and_open = f"{self.path}:{self._taken}", not line.endswith(b"\n")
             try:
                 record = _parse(line, where)
             except LedgerFormat:

@@ -2,8 +2,10 @@
 
 import io
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NoReturn, SupportsIndex
 
 import numpy as np
@@ -13,6 +15,9 @@ from dpaudit.errors import InvalidParameter
 
 _BLOCK = 16384  # bytes read at once: a system call costs more than the first few hundred bytes that it brings
 _SEEDED_BLOCK = 512
+
+#: As Python was built with it: what stands in its place in `os`, as tests put it there, draws no noise.
+_urandom: Callable[[int], bytes] = vars(sys.modules[os.name])["urandom"]
 
 
 class NeverCopied:
@@ -108,7 +113,7 @@ if hasattr(os, "register_at_fork"):  # where there are forks
 def _read(size: int) -> bytes:
     """That many bytes, which were and will be given to nobody else."""
     if size > _BLOCK:
-        return os.urandom(size)
+        return _urandom(size)
     if _ahead.process != os.getpid():  # a fork made in C calls none of Python's hooks
         _forget()
     while True:
@@ -116,4 +121,4 @@ def _read(size: int) -> bytes:
         taken = _ahead.block.read(size)
         if len(taken) == size:
             return taken
-        _ahead.block = io.BytesIO(os.urandom(_BLOCK))
+        _ahead.block = io.BytesIO(_urandom(_BLOCK))

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.random import default_rng  # as it is here: a target may put another one in its place
 from numpy.typing import NDArray
 
 from dpaudit.noise import choice, continuous, discrete, rational
@@ -139,7 +140,7 @@ class ExactRandomness(Randomness):
     @property
     def generator(self) -> np.random.Generator:
         """A new one, seeded from the bits, so that no state is left to copy."""
-        return np.random.default_rng(self._bits.take(256))
+        return default_rng(self._bits.take(256))
 
     def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.gaussian`."""
@@ -224,7 +225,7 @@ class SeededRandomness(Randomness):
     sampler = FLOATING_POINT_SAMPLER
 
     def __init__(self, seed: int | np.random.SeedSequence | np.random.Generator) -> None:
-        self._generator = np.random.default_rng(seed)
+        self._generator = default_rng(seed)
         self._bits = SeededBits(self._generator)
 
     @property

@@ -17,7 +17,10 @@ from dpaudit.pipeline.accounting import accounted
 LEDGER: Final = "ledger.jsonl"
 
 #: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
-AS_STATED: Final = ("audits", "the second opinion", "the author's statement", "versions", "command")
+AS_STATED: Final = (
+    *("audits", "the processes of the run", "the second opinion", "the author's statement"),
+    *("versions", "command"),
+)
 
 
 def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from dpaudit.processes.wire import frame, send
+from dpaudit.processes.wire import Channel, frame, send
 from dpaudit.processes.worker import HolderGone, raised
 
 
@@ -87,7 +86,7 @@ class _Reader(pickle.Unpickler):
         return self._held[name]
 
 
-def answer_call(call: bytes, held: Mapping[tuple[str, str], Any], channel: socket.socket) -> None:
+def answer_call(call: bytes, held: Mapping[tuple[str, str], Any], channel: Channel) -> None:
     """Make a call and send what it returns, or what was raised."""
 
     def note(value: object) -> None:

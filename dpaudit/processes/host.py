@@ -53,7 +53,7 @@ class Host:
 
     Args:
         prepare: makes the target, in the other process; what it raises is raised here.
-        limits: of every run.
+        limits: of every run; its time holds for `prepare` as well.
 
     Attributes:
         about: what `prepare` tells of the target, in plain values.
@@ -74,7 +74,13 @@ class Host:
         try:
             with other:
                 self._begin(prepare, other)
+            self._control.settimeout(limits.timeout)
             kind, found = message_of(receive(self._control))
+            self._control.settimeout(None)
+        except TimeoutError:
+            os.kill(self._pid, signal.SIGKILL)
+            self.close()
+            raise late("opening the target", limits) from None
         except (EOFError, BrokenFrame):
             self._control.close()
             raise died("the target's module", self._reaped()) from None
@@ -203,8 +209,7 @@ class Started:
             return self._incoming.receive_frame()
         except TimeoutError:
             self.end()
-            what = f"the run did not end within {self._host.limits.timeout:g} s"
-            raise TargetDied(what, where=TIMEOUT, remedy="allow it more time, or make it faster") from None
+            raise late("the run", self._host.limits) from None
         except (EOFError, ConnectionError):
             number, self._number = self._number, 0
             raise died("the run", self._host.status(number)) from None
@@ -278,6 +283,12 @@ def died(what: str, status: int) -> TargetDied:
         with contextlib.suppress(ValueError):
             return TargetDied(f"{what} was killed by {signal.Signals(-status).name}", where="its process")
     return TargetDied(f"{what} ended with exit status {status} before it returned", where="its process")
+
+
+def late(what: str, limits: Limits) -> TargetDied:
+    """That something took longer than it may."""
+    said = f"{what} did not end within {limits.timeout:g} s"
+    return TargetDied(said, where=TIMEOUT, remedy="allow it more time, or make it faster")
 
 
 def again(found: Mapping[str, Any]) -> Exception:

@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -30,7 +31,7 @@ import numpy as np
 from dpaudit.ledger.ledger import Header
 from dpaudit.processes.calls import answer_call
 from dpaudit.processes.fresh import is_threaded, make_target, opened, start_interpreter
-from dpaudit.processes.wire import frame, receive, receive_frame, send, value_of
+from dpaudit.processes.wire import Channel, frame, receive, receive_frame, send, value_of
 from dpaudit.processes.worker import Counted, expect, raised, rehearse, run_target
 
 
@@ -89,8 +90,10 @@ def fork() -> int:
 def flush() -> None:
     """Flush what was printed, as far as that works."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
+        try:  # of every run, and so without a context
             stream.flush()
+        except Exception:  # noqa: BLE001, S112  (whatever a target's stream raises)
+            continue
 
 
 def serve_fork(prepare: Callable[[], Served], control: socket.socket, limits: Limits) -> NoReturn:
@@ -131,6 +134,7 @@ class _Serving:
         self, control: socket.socket, limits: Limits, target: np.ndarray[Any, Any] | None = None
     ) -> None:
         self._control, self._limits, self._target = control, limits, target
+        self._process = os.getpid()
         #: The processes of runs by their numbers; of those that ended by themselves, the status, if not 0.
         self._running: dict[int, int] = {}
         self._ended: dict[int, int] = {}
@@ -143,10 +147,15 @@ class _Serving:
         """Serve until the other end is closed."""
         try:
             try:
-                served = prepare()
+                try:
+                    served = prepare()
+                finally:
+                    if os.getpid() != self._process:  # a fork that the target's module made, and let go on
+                        os._exit(0)
                 ready = frame(("ready", dict(served.about)))
                 if threading.current_thread() is threading.main_thread():
-                    signal.signal(signal.SIGINT, signal.SIG_IGN)
+                    signal.signal(signal.SIGINT, self._interrupted)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, no run could be waited for
             except BaseException as error:  # noqa: BLE001  (it is raised in the other process)
                 send(self._control, ("error", raised(error)))
             else:
@@ -162,6 +171,11 @@ class _Serving:
             _end_helpers()
             flush()
             os._exit(0 if _is_open(self._control) else CLOSED)
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-C ends a run, which is a fork, and not the process that serves."""
+        if os.getpid() != self._process:
+            signal.default_int_handler(number, frame)
 
     def _next(self, served: Served) -> None:
         """Answer one message. Whatever memory this writes to between two runs is copied for the next one."""
@@ -213,7 +227,7 @@ class _Serving:
         return pid
 
 
-def _is_open(channel: socket.socket) -> bool:
+def _is_open(channel: Channel) -> bool:
     """Whether a channel's descriptor is still a socket."""
     try:
         return stat.S_ISSOCK(os.fstat(channel.fileno()).st_mode)
@@ -277,10 +291,8 @@ def _run(
 ) -> NoReturn:
     """One run in a process of its own."""
     status = 1
-    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptor)
+    channel = Channel(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptor)
     try:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         # What the target forks has no business with the holder.
         os.register_at_fork(after_in_child=channel.close)
         if limits.memory is not None:

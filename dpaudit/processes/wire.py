@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel
@@ -27,6 +27,9 @@ from pydantic import BaseModel
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import IntegrityError
 from dpaudit.noise.grid import OnGrid
+
+#: A connected socket, without what Python adds to one in its own code.
+Channel: TypeAlias = socket.SocketType
 
 _TEXT: Final = json.encoder.encode_basestring_ascii
 _READ: Final = json.JSONDecoder().raw_decode
@@ -105,12 +108,12 @@ def frame(value: Any, place: str = "value") -> bytes:
     return b"".join((_LENGTH.pack(sum(map(len, arrays)), len(header)), header, *arrays))
 
 
-def send(channel: socket.socket, value: Any) -> None:
+def send(channel: Channel, value: Any) -> None:
     """Send one frame; raises `NotPlain`, and `OSError` where the other end is gone."""
     channel.sendall(frame(value))
 
 
-def receive(channel: socket.socket) -> Any:
+def receive(channel: Channel) -> Any:
     """The next frame; raises `EOFError` where the other end is gone, and `BrokenFrame`.
 
     Nothing is read beyond it: file descriptors may come next.
@@ -118,7 +121,7 @@ def receive(channel: socket.socket) -> Any:
     return value_of(receive_frame(channel))
 
 
-def receive_frame(channel: socket.socket) -> bytes:
+def receive_frame(channel: Channel) -> bytes:
     """As `receive`, unread."""
     lengths = _exactly(channel, _LENGTH.size)
     return bytes(lengths + _exactly(channel, _whole(lengths) - _LENGTH.size))
@@ -127,7 +130,7 @@ def receive_frame(channel: socket.socket) -> bytes:
 class Incoming:
     """Frames of a channel that nothing else comes through, most of them read in one call."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._ahead = b""
 
@@ -185,7 +188,7 @@ def _parsed(text: str) -> Any:
     return found
 
 
-def _exactly(channel: socket.socket, size: int) -> bytearray:
+def _exactly(channel: Channel, size: int) -> bytearray:
     """So many bytes; memory is taken as they come, whatever the frame says of its length."""
     found = bytearray()
     while len(found) < size:

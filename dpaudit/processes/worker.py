@@ -27,13 +27,13 @@ from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.admission import CORE, labelled, new_release
 from dpaudit.curator.curator import Curator
-from dpaudit.curator.noise import Given, LiveNoise, Question, Transcript
+from dpaudit.curator.noise import Given, LiveNoise, Question
 from dpaudit.errors import DpauditError, ScheduleBroken
 from dpaudit.ledger.ledger import Header, Ledger, Noise
 from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, Gaussian, SampledSum
-from dpaudit.processes.wire import BrokenFrame, Incoming, NotPlain, frame, send
+from dpaudit.processes.wire import BrokenFrame, Channel, Incoming, NotPlain, frame, send
 from dpaudit.tables.sources import at_hand
 
 #: What one of our errors is sent as.
@@ -112,7 +112,7 @@ class AskedNoise:
     questions is part of what the holder compares.
     """
 
-    def __init__(self, channel: socket.socket, description: Noise, seed: int | None) -> None:
+    def __init__(self, channel: Channel, description: Noise, seed: int | None) -> None:
         self.description = description
         self._channel, self._incoming = channel, Incoming(channel)
         self._thread, self._process = threading.get_ident(), os.getpid()
@@ -143,10 +143,6 @@ class AskedNoise:
             raise rebuilt(found)
         return np.asarray(found)
 
-    def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
-        """Who of so many units is in a sample, drawn here: neither the holder nor a twin is told."""
-        return self._drawing().chosen(mechanism, count)
-
     def _drawing(self) -> LiveNoise:
         """What is drawn in this process."""
         self._own = self._own or LiveNoise(self._seed)
@@ -161,12 +157,20 @@ class AskedNoise:
             raise ScheduleBroken(what, where="curator", why=why, remedy=remedy)
 
 
+class DrawingNoise(AskedNoise):
+    """The same for a run whose samples nobody compares, so that they are drawn here."""
+
+    def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
+        """Who of so many units is in a sample: neither the holder nor a twin is told."""
+        return self._drawing().chosen(mechanism, count)
+
+
 def expect(text: str) -> None:
-    """Find out now, for all runs that begin later, that a release can be read back from its line."""
+    """Find out now, for all runs that begin later, that a release can be read back, and its line."""
     like = _release_of(text)
     stated: Any = {"partition": like.partition, "claimed": like.claimed, "on_grid": like.grid is not None}
     with contextlib.suppress(DpauditError):
-        new_release(like.label, like.mechanism, like.count, **stated)
+        _line_of(new_release(like.label, like.mechanism, like.count, **stated))
 
 
 def rehearse(header: Header) -> bool:
@@ -214,7 +218,7 @@ def rebuilt(error: dict[str, str]) -> DpauditError:
 
 
 def run_target(
-    algorithm: Callable[..., Any], data: Any, order: dict[str, Any], ledger: Ledger, channel: socket.socket
+    algorithm: Callable[..., Any], data: Any, order: dict[str, Any], ledger: Ledger, channel: Channel
 ) -> None:
     """One run, from its order to its last message, which has the output or what was raised.
 
@@ -231,12 +235,12 @@ def run_target(
 
 
 def _outcome(
-    algorithm: Callable[..., Any], data: Any, order: dict[str, Any], ledger: Ledger, channel: socket.socket
+    algorithm: Callable[..., Any], data: Any, order: dict[str, Any], ledger: Ledger, channel: Channel
 ) -> bytes:
-    noise = AskedNoise(channel, ledger.header.noise, order["seed"])
     # What the holder compares is drawn there.
-    transcript = Transcript() if order["observed"] else None
-    curator = Curator(ledger, noise, transcript=transcript, public_seed=order["public_seed"])
+    asking = AskedNoise if order["observed"] else DrawingNoise
+    noise = asking(channel, ledger.header.noise, order["seed"])
+    curator = Curator(ledger, noise, public_seed=order["public_seed"])
     around = order["around"]
     if around is not None:
         module, _, name = around["made by"].rpartition(".")

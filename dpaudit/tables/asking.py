@@ -24,6 +24,8 @@ _MEANT: Final = {
     **dict.fromkeys(("get_groups", "private_keys", "partitions"), "select_keys"),
     **dict.fromkeys(("enforce", "limit", "head", "truncate", "truncate_per_group", "clip"), "bound"),
 }
+#: What changes rows or columns.
+_BEFORE: Final = ("merge", "join", "filter", "query", "where", "assign", "with_columns", "select", "rename")
 _GROUPS: Final = "which groups exist must be public"
 _RANGE: Final = "between no bounds one row could move the answer by any amount"
 #: Why an argument is needed, and what it is.
@@ -45,7 +47,9 @@ def no_such(name: str, known: Iterable[str]) -> str:
     """The words for a method that there is not."""
     methods = list(known)
     meant = _MEANT.get(name)
-    if meant is not None:
+    if name in _BEFORE:
+        hint = "do that to the frame before `curator.table`; units are bounded after it"
+    elif meant is not None:
         hint = f"did you mean `{meant}`?"
     else:
         hint = did_you_mean(name, methods).strip().replace("'", "`") or f"it has {', '.join(methods)}"

@@ -22,7 +22,7 @@ class Frame:
     """A data frame.
 
     Attributes:
-        native: the engine's own.
+        native: the engine's own; DuckDB's of an Ibis table.
         columns: what each column holds, as narwhals names it.
         kinds: the same for those that can be a unit, a key or a number.
         engine: ``local`` for rows in memory, ``windows`` for an engine with window functions, ``partitions``
@@ -39,6 +39,8 @@ class Frame:
     counted: dict[str, int] = field(default_factory=dict)
     #: The rows that the last plan kept, where they are in memory.
     kept: dict[Plan, Any] = field(default_factory=dict)
+    #: What was given, so that it lives as long: the tables in memory of Ibis end with it.
+    given: Any = None
 
     def sums(self, plan: Plan) -> Sums:
         """What a plan asks for, in Python's integers."""
@@ -75,9 +77,14 @@ class Frame:
             one, meta = self.native[column], {"meta": (column, "bool")} if lazy else {}
             number = (one.map(_is_no_text, **meta) if column in self.objects else one.isna()).sum()
             return int(number.compute() if lazy else number)
-        found = nw.from_native(self.native).select(nw.col(column).is_null().cast(nw.Int64).sum())
-        rows = found.rows() if isinstance(found, nw.DataFrame) else found.collect().rows()
-        return int(rows[0][0] or 0)
+        frame = nw.from_native(self.native)
+        if isinstance(frame, nw.DataFrame):
+            return int(frame[column].is_null().sum())
+        from dpaudit.tables import windows
+
+        frame = windows.named(frame, [(column, self.kinds[column])])
+        found = frame.select(nw.col(windows.column_name(0)).is_null().cast(nw.Int64).sum())
+        return int(found.collect().rows()[0][0] or 0)
 
     def require_column(self, column: object, what: str) -> str:
         """The name; raises `InvalidParameter` where there is no such column."""
@@ -120,24 +127,41 @@ def opened(frame: Any) -> Frame:
     if callable(frame) and not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         frame = frame()
     native = nw.to_native(frame, pass_through=True)
+    if nw.dependencies.is_ibis_table(native):
+        return replace(opened(_of_ibis(native)), given=native)
     if nw.dependencies.is_dask_dataframe(native):
         return _described(native, nw.from_native(native._meta).schema, "partitions")  # noqa: SLF001  (its types)
     try:
         found = nw.from_native(native)
     except nw.exceptions.DuplicateError:
-        what, remedy = "two columns of one name", "rename one of them"
-        raise InvalidParameter(what, where="curator.table(frame)", remedy=remedy) from None
+        what, why = "two columns of one name", "either could be meant"
+        remedy = "rename one of them"
+        raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy=remedy) from None
     except TypeError:
         what, why = f"a {type(native).__name__} is no data frame", f"what is read are frames of {_READ}"
         remedy = "give such a frame, or a function that returns one"
         raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy=remedy) from None
     if isinstance(found, nw.DataFrame):
         return _described(native, found.schema, "local")
-    known = {getattr(nw.Implementation, name) for name in ("DUCKDB", "POLARS", "PYSPARK", "IBIS")}
+    known = {getattr(nw.Implementation, name) for name in ("DUCKDB", "POLARS", "PYSPARK")}
     if found.implementation not in known:
         what = f"a lazy frame of {found.implementation}"
         raise InvalidParameter(what, where="curator.table(frame)", remedy=f"give a frame of {_READ}")
     return _described(native, found.collect_schema(), "windows")
+
+
+def _of_ibis(table: Any) -> Any:
+    """The same rows as a relation of DuckDB, for which Ibis writes the query."""
+    import ibis
+
+    backend = table.get_backend()
+    if backend.name != "duckdb":
+        what = f"a table of Ibis on {backend.name}"
+        why = "some databases take 'a', 'A' and 'a ' for the same unit"
+        remedy = "give a table of Ibis on DuckDB, or read the rows with another engine"
+        raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy=remedy)
+    table.limit(0).to_pyarrow()  # tells DuckDB of tables in memory
+    return backend.con.sql(str(ibis.to_sql(table)))
 
 
 def _described(
@@ -146,18 +170,26 @@ def _described(
     columns = {name: str(dtype) for name, dtype in schema.items()}
     for name in columns:
         require_kind(name, str, "curator.table(frame), the name of a column")
-    # DuckDB and Spark take names for the same whose letters differ in case alone.
-    hidden = next((name for name in columns if name.lower().startswith("dpaudit_")), None)
-    if hidden is not None:
-        what, why = f"a column {hidden!r}", "names that begin with dpaudit_ are used for what is computed"
-        raise InvalidParameter(what, where="curator.table(frame)", why=why, remedy="rename it")
     kinds = {name: kind for name, dtype in schema.items() if (kind := _kind(dtype)) is not None}
-    # What pandas' columns of objects hold is inferred from the rows, so that one unit's could change it.
     types: Any = None if engine == "windows" else getattr(native, "dtypes", None)
-    pairs = types.items() if hasattr(types, "items") else ()
-    objects = [name for name, dtype in pairs if str(dtype) == "object"]
+    own = dict(types.items()) if hasattr(types, "items") else {}
+    strange = [name for name, kind in kinds.items() if not _holds(native, name, own.get(name), kind)]
+    kinds = {name: kind for name, kind in kinds.items() if name not in strange}
+    columns |= {name: f"{columns[name]} of other values than text" for name in strange}
+    # What pandas' columns of objects hold is inferred from the rows, so that one unit's could change it.
+    objects = [name for name, dtype in own.items() if str(dtype) == "object"]
     kinds |= dict.fromkeys(objects, "text")
     return Frame(native, columns, kinds, engine, frozenset(objects))
+
+
+def _holds(native: Any, name: str, own: Any, kind: Kind) -> bool:
+    """False for categories that are no text: 1 and "1" are two of them, and the same as text."""
+    import narwhals as nw
+
+    if kind == "text" and nw.dependencies.is_pyarrow_table(native):
+        dtype = native.schema.field(name).type
+        return "string" in str(getattr(dtype, "value_type", dtype))
+    return all(isinstance(each, str) for each in getattr(own, "categories", ()))
 
 
 def _is_no_text(value: object) -> bool:

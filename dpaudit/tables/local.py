@@ -168,8 +168,9 @@ def _few_rows(held: dict[str, Column], plan: Plan, hashed: Hash, units: Whole) -
         )
         for i in range(2)
     ]
-    # Where hashes are equal the values decide, so that no other unit's rows have a part in it.
-    ties = [each.order for each in some.values()] + [each.missing for each in some.values()]
+    # Where hashes are equal the values decide, so that no other unit's rows have a part in it: column by
+    # column, a missing one first, as databases sort. Sorted are the last columns first.
+    ties = [one for c in reversed(some.values()) for one in (np.where(c.missing, 0, c.order), ~c.missing)]
     order = np.lexsort((*ties, mixed[1], mixed[0], units[rows]))
     few = rows[order[_places(units[rows][order]) < most]]
     return np.sort(np.concatenate([np.flatnonzero(~many), few]))

@@ -20,7 +20,7 @@ class Reach:
 
     Attributes:
         rows: how many rows.
-        cells: in how many cells; None where only the rows bound it.
+        cells: in how many cells; None where nothing bounds it.
         low: of one row, at least: below 0, or 0.
         high: of one row, at most: above 0, or 0.
         single: whether a unit adds to one cell no more than one row does.
@@ -45,7 +45,7 @@ class Reach:
             InvalidParameter: nothing bounds it.
         """
         most = max(-self.low, self.high)
-        cells = self._cells()
+        cells = 1 if self.one_cell else self.cells
         if self.single and cells is not None:
             length, width = Fraction(cells), cells
             squared = (length if norm == "l2" else length**2) * most**2
@@ -63,10 +63,6 @@ class Reach:
             times = 1 if self.single else width
             bound = min(bound, _root_above((times * (self.high - self.low)) ** 2))
         return bound
-
-    def _cells(self) -> int | None:
-        bounds = [each for each in (self.cells, self.rows) if each is not None]
-        return 1 if self.one_cell else min(bounds, default=None)
 
 
 def _root_above(square: Fraction) -> float:

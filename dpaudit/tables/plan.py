@@ -119,7 +119,3 @@ class Plan:
     hash_key: str
     measures: tuple[Measure, ...] = ()
     bins: Bins | None = None
-
-    def kind(self, column: str) -> Kind:
-        """The kind of values that a column holds."""
-        return dict(self.columns)[column]

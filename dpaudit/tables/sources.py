@@ -111,7 +111,7 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
     import narwhals as nw
 
     with _quietly():
-        frame: Any = nw.from_native(at_hand(data))
+        frame: Any = _by_bytes(nw.from_native(at_hand(data)), unit)
         schema = frame.collect_schema()
         heaviest, column = known.units[0], nw.col(unit)
         own = frame.filter(column == heaviest)
@@ -149,6 +149,18 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
         if frame.implementation.is_pyarrow():
             parts = _of_one_schema(parts, nw.to_native(frame).schema)
         return nw.to_native(nw.concat(parts, how="vertical"))
+
+
+def _by_bytes(frame: Any, unit: str) -> Any:
+    """With units that are the same only where their bytes are, as in a `Table`, in any collation."""
+    import narwhals as nw
+
+    if not frame.implementation.is_duckdb() or frame.collect_schema()[unit] != nw.String:
+        return frame
+    from dpaudit.tables.windows import by_bytes
+
+    native = frame.to_native()
+    return nw.from_native(native.select(f"* REPLACE ({by_bytes(unit, 'text')} AS {by_bytes(unit, None)})"))
 
 
 def _of_one_schema(parts: Sequence[Any], schema: Any) -> list[Any]:
@@ -215,11 +227,13 @@ def _facts(data: Any, unit: str) -> Facts | None:
         frame = opened(data)
         if frame.kinds.get(unit) not in {"text", "whole"}:
             return None
-        lazy = found.lazy().filter(~nw.col(unit).is_null())
-        sizes = lazy.group_by(unit).agg(nw.len().alias("dpaudit_rows"))
-        most = sizes.sort("dpaudit_rows", unit, descending=[True, False]).head(_UNITS).collect()
-        units = tuple(row[0] for row in most.select(unit).rows())
-        largest = lazy.select(nw.col(unit).max()).collect().rows()
+        # Under a name that no engine reads as a table's and its column's, as some do where it has a dot.
+        lazy = _by_bytes(found, unit).lazy().select(nw.col(unit).alias("own"))
+        lazy = lazy.filter(~nw.col("own").is_null())
+        sizes = lazy.group_by("own").agg(nw.len().alias("rows"))
+        most = sizes.sort("rows", "own", descending=[True, False]).head(_UNITS).collect()
+        units = tuple(row[0] for row in most.select("own").rows())
+        largest = lazy.select(nw.col("own").max()).collect().rows()
     if not units:
         return None
     fresh = _NEW_UNIT if frame.kinds[unit] == "text" else int(largest[0][0]) + 1

@@ -103,7 +103,8 @@ class Table:
         """Keep at most so many rows of each unit, in at most so many groups.
 
         Where a unit has more, a keyed public hash chooses: the same rows for any order of the rows, any split
-        of them and any engine. Groups are chosen first, among those that are asked for.
+        of them and any engine. Groups are chosen first, among those that are asked for. A bound that is not
+        given stays what it was.
 
         Raises:
             InvalidParameter: neither is given, or one is not a whole number of at least 1.
@@ -118,7 +119,8 @@ class Table:
             what, why = "no bound is given", "one unit could be all of the table"
             remedy = "give rows_per_unit=, groups_per_unit= or both"
             raise InvalidParameter(what, where="bound", why=why, remedy=remedy)
-        rows, groups = (None if each is None else int(each) for each in (rows_per_unit, groups_per_unit))
+        rows = self.rows_per_unit if rows_per_unit is None else int(rows_per_unit)
+        groups = self.groups_per_unit if groups_per_unit is None else int(groups_per_unit)
         return replace(self, rows_per_unit=rows, groups_per_unit=groups)
 
     @complete("group_by")
@@ -138,7 +140,7 @@ class Table:
         groups = _groups(names, keys)
         for i, name in enumerate(names):
             self._require_keys(name, [group[i] for group in groups])
-        return replace(self, keys=names, groups=groups)
+        return replace(self, keys=names, groups=tuple(dict.fromkeys(groups)))
 
     @complete("select_keys")
     def select_keys(
@@ -419,7 +421,7 @@ class Table:
         step = Fraction(2) ** measure.exponent
         return Reach(
             self.rows_per_unit,
-            self.groups_per_unit if self.keys else 1,
+            self._groups_of_a_unit(),
             min(low, 0) * step,
             max(high, 0) * step,
             single=measure.what == "units",
@@ -594,7 +596,7 @@ def made(curator: Any, frame: Any, unit: str, hash_key: str) -> Table:
 
 
 def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
-    """The groups that are answered, each once, in the order given."""
+    """The groups that are answered, in the order given."""
     if isinstance(keys, Mapping):
         if set(keys) != set(names):
             what, remedy = (
@@ -616,7 +618,7 @@ def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
         why = "which groups exist must be public: read off private rows they reveal that a unit has them"
         remedy = "give the public values, or choose them by select_keys"
         raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
-    return tuple(dict.fromkeys(found))
+    return tuple(found)
 
 
 def _listed(given: Any, method: str, name: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The same sums by window functions, which DuckDB, Polars, PySpark and Ibis compute where the rows are.
+"""The same sums by window functions, which DuckDB, Polars and PySpark compute where the rows are.
 
 Only the sums of every cell come back.
 """
@@ -6,22 +6,20 @@ Only the sums of every cell come back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import narwhals as nw
 
 from dpaudit.tables.hashing import DIGITS, MISSING, Hash
-from dpaudit.tables.plan import Key, Measure, Plan, Sums
-
-#: The names of what is computed; a column of such a name is hidden by it.
-_OWN: Final = "dpaudit_"
+from dpaudit.tables.plan import Key, Kind, Measure, Plan, Sums
 
 
 def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
     """The sums and counts that a plan asks for."""
     one = nw.lit(1).cast(nw.Int64).alias(_own("one"))
-    frame = _counted(frame.select(*(_column(name, kind) for name, kind in plan.columns), one), plan)
+    frame, plan = named(frame, plan.columns).with_columns(one), _renamed(plan)
+    frame = _counted(frame, plan)
     if plan.groups_per_unit is not None or plan.rows_per_unit is not None:
         frame = _hashed(frame, plan)
     names = [name for name, _ in plan.columns]
@@ -43,8 +41,8 @@ def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
     by = list(plan.keys)
     measured = [_measured(measure).alias(_own("measure", i)) for i, measure in enumerate(plan.measures)]
     if plan.bins is not None:
-        one, kind = nw.col(plan.bins.column), plan.kind(plan.bins.column)
-        frame = frame.filter(_known(one, kind))
+        one = nw.col(plan.bins.column)
+        frame = frame.filter(~one.is_null())
         above = [(one.cast(nw.Float64) >= edge).cast(nw.Int64) for edge in plan.bins.edges]
         measured.append(nw.sum_horizontal(*above).alias(_own("bin")))
         by.append(_own("bin"))
@@ -59,21 +57,65 @@ def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
 
 
 def _own(name: str, i: int | None = None) -> str:
-    return f"{_OWN}{name}" if i is None else f"{_OWN}{name}_{i}"
+    return f"dpaudit_{name}" if i is None else f"dpaudit_{name}_{i}"
 
 
-def _column(name: str, kind: str) -> nw.Expr:
-    """A column as text, whole number, yes or no, or double; NaN as a missing value."""
+def named(frame: nw.LazyFrame[Any], columns: Sequence[tuple[str, Kind]]) -> nw.LazyFrame[Any]:
+    """Some columns as text, whole number, yes or no, or double, under the names `column_name` has for them.
+
+    No engine reads these as anything else than names, as some do with a dot or a quotation mark in one. Texts
+    are the same only where their bytes are: a column of DuckDB or of Spark may have another collation.
+    """
+    native: Any = nw.to_native(frame)
+    own = {name: column_name(i) for i, (name, _) in enumerate(columns)}
+    match frame.implementation:
+        case nw.Implementation.DUCKDB:
+            parts = (f"{by_bytes(name, kind)} AS {own[name]}" for name, kind in columns)
+            native = native.project(", ".join(parts))
+        case nw.Implementation.PYSPARK:
+            native = native.toDF(*(own.get(each, f"other_{i}") for i, each in enumerate(native.columns)))
+        case _:
+            native = nw.to_native(frame.select(*(nw.col(name).alias(new) for name, new in own.items())))
+    found: nw.LazyFrame[Any] = nw.from_native(native)
+    return found.select(*(_column(own[name], kind).alias(own[name]) for name, kind in columns))
+
+
+def by_bytes(name: str, kind: Kind | None) -> str:
+    """A column in DuckDB's words; as text whose comparisons are those of its bytes."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    return f'CAST({quoted} AS VARCHAR) COLLATE "binary"' if kind == "text" else quoted
+
+
+def column_name(i: int) -> str:
+    """What the i-th column is called."""
+    return _own("column", i)
+
+
+def _renamed(plan: Plan) -> Plan:
+    """The same plan of columns under these names, in the same order."""
+    own = {name: column_name(i) for i, (name, _) in enumerate(plan.columns)}
+    return replace(
+        plan,
+        unit=own[plan.unit],
+        columns=tuple((own[name], kind) for name, kind in plan.columns),
+        keys=tuple(own[name] for name in plan.keys),
+        measures=tuple(replace(each, column=own.get(each.column, "")) for each in plan.measures),
+        bins=None if plan.bins is None else replace(plan.bins, column=own[plan.bins.column]),
+    )
+
+
+def _column(name: str, kind: Kind) -> nw.Expr:
+    """A column as text, whole number, yes or no, or double; NaN is a missing value, and -0.0 is 0.0."""
     one = nw.col(name)
     if kind == "text":
         return one.cast(nw.String)
     if kind == "whole":
         return one.cast(nw.Int64)
-    return one if kind == "boolean" else one.cast(nw.Float64)
-
-
-def _known(one: nw.Expr, kind: str) -> nw.Expr:
-    return ~one.is_null() & ~one.is_nan() if kind == "number" else ~one.is_null()
+    if kind == "boolean":
+        return one
+    number = one.cast(nw.Float64)
+    known = ~number.is_null() & ~number.is_nan()
+    return nw.when(known).then(nw.when(number == 0.0).then(0.0).otherwise(number))
 
 
 def _counted(frame: nw.LazyFrame[Any], plan: Plan) -> nw.LazyFrame[Any]:
@@ -115,30 +157,26 @@ def _hashed(frame: nw.LazyFrame[Any], plan: Plan) -> nw.LazyFrame[Any]:
 
 
 def _code(name: str, i: int) -> str:
-    return f"{_OWN}code_{i}_{name}"
+    return f"{name}_code_{i}"
 
 
-def _with_codes(frame: nw.LazyFrame[Any], name: str, kind: str, hashed: Hash) -> nw.LazyFrame[Any]:
+def _with_codes(frame: nw.LazyFrame[Any], name: str, kind: Kind, hashed: Hash) -> nw.LazyFrame[Any]:
     """With both hash codes of a column's values."""
     one = nw.col(name)
     if kind == "text":
         frame = _text_codes(frame, name, hashed)
         return frame.with_columns(*(nw.col(_code(name, i)).fill_null(MISSING) for i in range(2)))
     if kind == "number":
-        known = _known(one, kind)
-        within = nw.when(known).then(one.clip(-(2.0**62), 2.0**62)).otherwise(0.0)
+        within = nw.when(~one.is_null()).then(one.clip(-(2.0**62), 2.0**62)).otherwise(0.0)
         frame = frame.with_columns(within.alias(_own("within")))
         frame = frame.with_columns(nw.col(_own("within")).floor().alias(_own("whole")))
         whole = nw.col(_own("whole")).cast(nw.Int64)
         rest = ((nw.col(_own("within")) - nw.col(_own("whole"))) * 2.0**30).floor().cast(nw.Int64)
         found = [hashed.of_number(whole, rest, i) for i in range(2)]
-        known = _known(one, kind)
     else:
         found = [hashed.of_whole(one.cast(nw.Int64).fill_null(0), i) for i in range(2)]
-        known = ~one.is_null()
-    return frame.with_columns(
-        *(nw.when(known).then(each).otherwise(MISSING).alias(_code(name, i)) for i, each in enumerate(found))
-    )
+    coded = [nw.when(~one.is_null()).then(each).otherwise(MISSING) for each in found]
+    return frame.with_columns(*(each.alias(_code(name, i)) for i, each in enumerate(coded)))
 
 
 def _text_codes(frame: nw.LazyFrame[Any], name: str, hashed: Hash) -> nw.LazyFrame[Any]:
@@ -148,10 +186,9 @@ def _text_codes(frame: nw.LazyFrame[Any], name: str, hashed: Hash) -> nw.LazyFra
     starts = [1 + i * DIGITS for i in range(2)]
     match frame.implementation:
         case nw.Implementation.DUCKDB:
-            salt, quoted = hashed.salt.replace("'", "''"), name.replace('"', '""')
+            salt = hashed.salt.replace("'", "''")
             parts = (
-                f"CAST('0x' || substr(sha256('{salt}' || \"{quoted}\"), {start}, {DIGITS}) AS BIGINT) "
-                f'AS "{own.replace(chr(34), chr(34) * 2)}"'
+                f"CAST('0x' || substr(sha256('{salt}' || {name}), {start}, {DIGITS}) AS BIGINT) AS {own}"
                 for own, start in zip(names, starts, strict=True)
             )
             made = native.project(", ".join(("*", *parts)))
@@ -170,36 +207,16 @@ def _text_codes(frame: nw.LazyFrame[Any], name: str, hashed: Hash) -> nw.LazyFra
                 pl.col(name).map_batches(coded(i), return_dtype=pl.Int64, is_elementwise=True).alias(own)
                 for i, own in enumerate(names)
             )
-        case nw.Implementation.PYSPARK:
+        case _:  # PySpark
             from pyspark.sql import functions
 
-            digest = functions.sha2(
-                functions.concat(functions.lit(hashed.salt), functions.col(f"`{name}`")), 256
-            )
+            digest = functions.sha2(functions.concat(functions.lit(hashed.salt), functions.col(name)), 256)
             made = native
             for own, start in zip(names, starts, strict=True):
                 number = functions.conv(functions.substring(digest, start, DIGITS), 16, 10).cast("long")
                 made = made.withColumn(own, number)
-        case _:  # Ibis
-            digest = (native[name].cast("string").__radd__(hashed.salt)).hexdigest("sha256")
-            made = native.mutate(
-                **{
-                    own: reduce(
-                        lambda total, digit: total * 16 + digit,
-                        (_digit(digest.substr(start - 1 + k, 1)) for k in range(DIGITS)),
-                    )
-                    for own, start in zip(names, starts, strict=True)
-                }
-            )
     found: nw.LazyFrame[Any] = nw.from_native(made).lazy()
     return found
-
-
-def _digit(character: Any) -> Any:
-    """The number that a hexadecimal digit is, in Ibis."""
-    import ibis
-
-    return ibis.literal("0123456789abcdef").find(character).cast("int64")
 
 
 def _measured(measure: Measure) -> nw.Expr:
@@ -209,7 +226,7 @@ def _measured(measure: Measure) -> nw.Expr:
     if measure.what == "units":
         return (nw.col(_own("place")) == 1).cast(nw.Int64)
     one = nw.col(measure.column).cast(nw.Float64)
-    known = ~one.is_null() & ~one.is_nan()
+    known = ~one.is_null()
     if measure.what == "known":
         return known.cast(nw.Int64)
     x = nw.when(known).then(one.clip(measure.lower, measure.upper)).otherwise(0.0)

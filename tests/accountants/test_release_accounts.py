@@ -141,6 +141,15 @@ def test_groups_are_labels_but_for_their_numbers_with_the_costliest_of_each() ->
     ]
 
 
+@pytest.mark.parametrize("batch", [2, 3, 8192])
+def test_of_equally_costly_releases_the_first_is_shown(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr("dpaudit.accountants.release_accounts._BATCH", batch)
+    sigmas = (3.0, 1.0, 2.0, 1.0, 1.0)
+    noise = [Gaussian(sigma=sigma, sensitivity=L2(1.0)) for sigma in sigmas]
+    found = account(ledger(*(claimed(f"step {i}", m) for i, m in enumerate(noise))))
+    assert [group.costliest.label for group in found.overview.groups] == ["step 1"]
+
+
 def test_releases_of_more_kinds_than_groups_are_counted_all_the_same() -> None:
     words = ["".join(chr(97 + int(digit)) for digit in str(i)) for i in range(1500)]
     found = account(ledger(*(claimed(word, GAUSSIAN) for word in words)), most_rows=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,12 @@ def test_a_sample_keeps_the_bound_and_one_of_a_fixed_size_is_of_replaced_units()
         PoissonSampled(mechanism=inner, rate=0.1), 2.0, ADDED, acute=False, label="x", basis="declared"
     )
     assert declared.contribution is None  # a row may depend on other units
+    stated = PoissonSampled(mechanism=inner, rate=0.1, contribution=2.0)
+    assert bounded(stated, 2.0, ADDED, acute=False, label="x", basis="declared")[0].contribution == 2.0
+    less = stated.model_copy(update={"contribution": 1.5})  # that hides less than it says
+    with pytest.raises(SensitivityTooSmall, match=r"a contribution of 1\.5"):
+        bounded(less, 2.0, ADDED, acute=False, label="x", basis="declared")
+    assert bounded(less, 2.0, ADDED, acute=False, label="x")[0].contribution == 2.0
     whole, _ = bounded(inner, 2.0, ADDED, acute=False, label="x")
     assert whole == Laplace(scale=1.0, sensitivity=L1(2.0, "clipped"))
     fixed = FixedSizeSampled(mechanism=inner, size=1, units=10)
@@ -138,10 +145,53 @@ def with_attribute(record: Any) -> Any:
 vars(with_attribute)["mean"] = 3.0
 
 
+def of_a_module(record: Any) -> Any:
+    return record - settings.mean
+
+
+def by_a_modules_helper(record: Any) -> Any:
+    return settings.around(record)
+
+
+def by_a_modules_own(record: Any) -> Any:
+    return settings.own(record) + settings.inner.sqrt(record)
+
+
+def remembers(record: Any) -> Any:
+    global LAST  # noqa: PLW0603
+    LAST = record
+    return record
+
+
+def imports(record: Any) -> Any:
+    import statistics
+
+    return statistics.mean(record)
+
+
+def reads_the_globals(record: Any) -> Any:
+    return record - globals()["MEAN"]
+
+
+def reads_a_file(record: Any) -> Any:
+    with open("mean") as file:  # noqa: PTH123
+        return record - float(file.read())
+
+
+settings = ModuleType("settings")
+vars(settings).update(mean=3.0, around=around, own=own, inner=math)
+
+
 def test_what_a_function_knows_beside_its_argument_is_seen() -> None:
     mean = 3.0
-    for innocent in (own, helper, float, np.sqrt, math.sqrt, lambda record: record / 2):
+    for innocent in (own, helper, float, np.sqrt, math.sqrt, lambda record: record / 2, by_a_modules_own):
         assert knows_its_argument_alone(innocent)
+    assert knows_its_argument_alone(lambda record: np.linalg.norm(record) + math.pi)
+    assert knows_its_argument_alone(lambda record: [len(part) for part in record])
+    for knowing in (of_a_module, by_a_modules_helper, remembers, imports, reads_the_globals, reads_a_file):
+        assert not knows_its_argument_alone(knowing)
+    for knowing in (lambda record: record + np.random.random(3), np.load, np.memmap):  # noqa: NPY002
+        assert not knows_its_argument_alone(knowing)
     for knowing in (
         lambda record: record - mean,
         lambda record, middle=mean: record - middle,

@@ -37,7 +37,15 @@ from dpaudit import (
 )
 from dpaudit.accountants.filters.filters import ZCDPFilter
 from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken, SensitivityTooSmall
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    NegativeBinomial,
+    PrivateSelection,
+    RandomAllocation,
+    SampledRecords,
+    Shuffled,
+    TrialRelease,
+)
 
 TREE = TreeAggregation(sigma=2.0, steps=5, sensitivity=L2(1))
 PROCESS = GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=3.0), sensitivity=RKHS(1))
@@ -287,6 +295,61 @@ def test_one_user_gives_as_many_answers_as_are_accounted_for() -> None:
     with pytest.raises(InvalidParameter, match="3 answers of one user"):
         run(work([0, 1, 1], 1), None, **options)
     run(work([0, 1, 1], 3), None, **options)
+
+
+ROWS = np.array([[1.0], [1.0]])
+CLIPPED = Gaussian(sigma=1.0, sensitivity=L2(2.0))
+TRIALS = PrivateSelection(
+    releases=(TrialRelease(mechanism=CLIPPED),), repetitions=NegativeBinomial(eta=1.0, gamma=0.5)
+)
+
+
+def best(curator: Curator, rows: Any) -> Any:
+    def trial(own: Curator, _: int) -> tuple[float, Any]:
+        return 0.0, own.release_sum(rows, bound=1.0, mechanism=CLIPPED, label="sum")
+
+    return curator.select_best(trial, TRIALS, label="best", default=np.zeros(1))
+
+
+OF_ONE_USER: dict[str, Callable[[Curator, Any], Any]] = {
+    "sum": lambda c, rows: c.release_sum(rows, bound=1.0, mechanism=CLIPPED, label="sum"),
+    "records": lambda c, rows: c.release_sum(
+        rows[:, None],
+        bound=1.0,
+        mechanism=SampledRecords(rate=0.1, records=1, mechanism=CLIPPED),
+        label="sum",
+    ),
+    "gram": lambda c, rows: c.release_gram(rows, bound=1.0, mechanism=CLIPPED, label="gram"),
+    "counts": lambda c, rows: c.release_counts(
+        rows.astype(np.int64), shape=(2,), bound=1.0, mechanism=CLIPPED, label="counts"
+    ),
+    "stream": lambda c, rows: c.stream(
+        TreeAggregation(sigma=2.0, steps=5, sensitivity=L2(2)), "stream", (1,), bound=1.0
+    ).add(rows),
+    "turns": lambda c, rows: c.sampled_stream(
+        RandomAllocation(mechanism=CLIPPED, steps=2), "turns", shape=(1,), bound=1.0
+    ).add(rows),
+    "batches": lambda c, rows: c.batches(CLIPPED, "batch", (1,), bound=1.0).draw(len(rows)),
+    "shuffled": lambda c, rows: c.release_shuffled(
+        rows[:, 0], Shuffled(local=RandomizedResponse(epsilon=1.0), users=len(rows)), label="counts"
+    ),
+    "trial": best,
+}
+
+
+@pytest.mark.parametrize("work", OF_ONE_USER.values(), ids=list(OF_ONE_USER))
+def test_one_user_is_one_row_of_a_sum(work: Callable[[Curator, Any], Any]) -> None:
+    """Two rows that are clipped one by one move the sum twice as far as the ledger says."""
+
+    def algorithm(rows: Any, curator: Curator) -> None:
+        with curator.user(0) as user:
+            work(user, rows)
+
+    options: dict[str, Any] = {"trust_model": "local", "users": 1}
+    with pytest.raises(InvalidParameter, match="2 units' rows of one user"):
+        run(algorithm, ROWS, **options)
+    run(algorithm, ROWS[:1], **options)
+    run(lambda rows, curator: work(curator, rows), ROWS)
 
 
 def test_opening_a_stream_is_charged_at_once() -> None:

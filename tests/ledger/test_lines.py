@@ -285,31 +285,36 @@ def test_a_check_that_blocks_lack_is_seen(path: Path, fault: str, monkeypatch: p
 def test_few_long_lines_wait_at_a_time() -> None:
     made = []
 
-    def lines() -> Iterator[tuple[int, bytes]]:
+    def lines(short: int) -> Iterator[bytes]:
         for i in range(40):
             made.append(i)
-            yield i, b"x" * (1 << 21)
+            yield b"x" * (1 if i < short else 1 << 21)
 
-    for read, block in enumerate(in_blocks(lines(), lambda block: tuple(map(len, block)))):
+    for read, block in enumerate(in_blocks(lines(0), lambda block: tuple(map(len, block)))):
         assert len(made) <= 4 * (read + 1)
         assert len(block) == 4
+    made.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dpaudit.ledger.blocks, "AT_ONCE", 2)
+        sizes = [sum(map(len, block)) for block in in_blocks(lines(9), tuple)]
+    assert sum(sizes) == 9 + (31 << 21)
+    assert max(sizes) <= (1 << 23) + 2 * (1 << 21)  # two more that were read with short ones
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 5))
 def test_every_line_is_in_one_block_in_its_order(number: int, odd: set[int], fewest: int) -> None:
-    lines = [(i, b"odd" if i in odd else b"even") for i in range(number)]
+    lines = [b"odd %d" % i if i in odd else b"even %d" % i for i in range(number)]
 
     def taken(block: list[bytes]) -> tuple[bytes, ...] | None:
-        return None if b"odd" in block else tuple(block)
+        return None if any(line.startswith(b"odd") for line in block) else tuple(block)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dpaudit.ledger.blocks, "FEWEST_LINES", fewest)
         patch.setattr(dpaudit.ledger.blocks, "MOST_LINES", 16)
         found = list(in_blocks(iter(lines), taken))
-    texts = [block if isinstance(block, tuple) else [text for _, text in block] for block in found]
-    assert list(itertools.chain(*texts)) == [text for _, text in lines]
+    assert list(itertools.chain(*found)) == lines
     left = [line for block in found if isinstance(block, list) for line in block]
-    assert {i for i, text in left if text == b"odd"} == {i for i in odd if i < number}
+    assert [line for line in left if line.startswith(b"odd")] == [lines[i] for i in sorted(odd) if i < number]
     assert all(len(block) <= 16 for block in found)
 
 
@@ -365,5 +370,5 @@ def test_progress_adds_up_to_what_was_read(path: Path) -> None:
     told: list[int] = []
     with LedgerStream(path, progress=told.append) as stream:
         stream.read_to_the_end()
-    assert len(told) == 2
+    assert 1 <= len(told) <= path.stat().st_size >> 20
     assert 0.5 * path.stat().st_size < sum(told) <= path.stat().st_size

@@ -68,7 +68,7 @@ def test_every_byte_is_given_once_and_in_order(monkeypatch: pytest.MonkeyPatch) 
         return block.astype(np.uint8).tobytes()
 
     monkeypatch.setattr(module, "_BLOCK", 64)
-    monkeypatch.setattr(os, "urandom", counted)
+    monkeypatch.setattr(module, "_urandom", counted)
     module._forget()
     try:
         bits = OperatingSystemBits()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
+import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from click.testing import CliRunner
 import dpaudit
 from dpaudit import Audit, Curator, Experiment, Pair, Proof
 from dpaudit.errors import TargetDied, TargetRaised, UsageError
+from dpaudit.processes import fresh, host
 from dpaudit.processes.host import Limits
 
 MINE = """
@@ -193,6 +197,73 @@ def test_a_setting_that_is_none_is_refused(mine: ModuleType, monkeypatch: pytest
     monkeypatch.setenv("DPAUDIT_PROCESSES", "thread")
     with pytest.raises(UsageError, match="DPAUDIT_PROCESSES='thread'"):
         dpaudit.certify(mine.sums, ZEROS, pairs=PAIR, auditor=quickly)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_on_macos_nothing_is_a_fork_of_the_process_that_asks(
+    mine: ModuleType, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    """As far as another system can show it."""
+    monkeypatch.delenv("DPAUDIT_PROCESSES", raising=False)
+    started: list[str] = []
+
+    def starts(entry: str, *channels: socket.socket) -> int:
+        started.append(entry)
+        return fresh.start_interpreter(entry, *channels)
+
+    monkeypatch.setattr(host, "start_interpreter", starts)
+    monkeypatch.setattr(sys, "platform", platform)
+    assert dpaudit.certify(mine.sums, ZEROS, pairs=()).proof is Proof.PROVED
+    assert started == (["serve_fresh"] if platform == "darwin" else [])
+    if platform == "darwin":  # where no process is held to it
+        with pytest.raises(UsageError, match="a limit on memory"):
+            dpaudit.certify(mine.sums, ZEROS, pairs=(), limits=Limits(memory=2**36))
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_macos_is_asked_whether_a_process_ever_had_threads(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    system = SimpleNamespace(pthread_is_threaded_np=lambda: threads)
+    monkeypatch.setattr(fresh, "ctypes", SimpleNamespace(CDLL=lambda _: system))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert fresh.is_threaded() is bool(threads)
+
+
+#: Every Python that is started says that it runs on macOS, once it has loaded what is built for this system.
+MACOS = """
+import ctypes, multiprocessing, platform, socket, subprocess, sys, sysconfig, threading
+import numpy, pydantic, scipy.special
+
+class System(ctypes.CDLL):
+    def __getattr__(self, name):
+        if name == "pthread_is_threaded_np":
+            return lambda: threading.active_count() > 1
+        if name == "prctl":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+ctypes.CDLL = System
+sysconfig.get_config_vars()
+sys.platform = "darwin"
+"""
+
+
+@pytest.mark.nightly
+def test_the_commands_come_to_their_verdicts_where_every_process_believes_in_macos(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(MACOS)
+    (tmp_path / "dpaudit_spawned.py").write_text(MINE)
+    (tmp_path / "pairs.py").write_text(PAIRS)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DPAUDIT_")}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), *sys.path])
+    about = "--pair", "pairs.py:pair", "--trials", "1"
+    for name, status in (("sums", 0), ("memo", 1), ("exits", 2)):
+        command = [sys.executable, "-m", "dpaudit", "audit", f"dpaudit_spawned.py:{name}", *about]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
 
 
 GATE = """

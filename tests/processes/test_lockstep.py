@@ -602,7 +602,13 @@ def test_rows_mapped_from_one_record_each_are_so_by_the_run_itself() -> None:
 
     innocent = run(by_record(own))
     assert Code.OWN_RECORD not in codes(innocent)
-    assert Code.OWN_RECORD in codes(run(centred))
+    assert Code.MAPPED_RECORDS in codes(innocent)
+    for others_have_a_part in (run(centred), run(sums)):
+        assert Code.OWN_RECORD in codes(others_have_a_part)
+        assert Code.MAPPED_RECORDS not in codes(others_have_a_part)
+    # Nothing shows what a record was before.
+    before = run(lambda data, curator: by_record(own)(data - np.median(data, axis=0), curator))
+    assert Code.MAPPED_RECORDS in codes(before)
     assert innocent.certificate.releases[0].mechanism.sensitivity.basis == "mapped"  # type: ignore[union-attr]
     same = run(sums, DATA / 2)
     assert (innocent.run.output == same.run.output).all()

@@ -30,6 +30,7 @@ from dpaudit import (
     Curator,
     Experiment,
     Gaussian,
+    OpaquePureDP,
     Pair,
     Proof,
     PureDP,
@@ -42,7 +43,9 @@ from dpaudit.auditors.sampling.workers import processes
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
 from dpaudit.ledger.ledger import Header, Noise
-from dpaudit.processes.host import Host, Limits, Started
+from dpaudit.pipeline.certify import certified
+from dpaudit.processes.host import NO_LIMITS, Host, Limits, Served, Started
+from dpaudit.processes.hosted import HostedData
 from dpaudit.processes.hosting import hosting
 from dpaudit.processes.wire import value_of
 from dpaudit.processes.worker import rehearse
@@ -137,6 +140,31 @@ def test_a_patched_library_stays_where_it_was_patched() -> None:
     assert np.random.default_rng is real
     assert runs[0].ledger_hash != runs[1].ledger_hash
     assert runs[0].publishable
+
+
+def draws_itself(data: Any, curator: Curator) -> Any:
+    noise = OpaquePureDP(epsilon=0.5, justification="the Laplace mechanism")
+    return curator.release_opaque(0.0, lambda value, drawn: value + drawn.laplace(), noise, label="own")
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("target", [sums, draws_itself])
+def test_no_patched_library_has_a_part_in_live_noise(
+    monkeypatch: pytest.MonkeyPatch, target: Target, *, in_process: bool
+) -> None:
+    """Two runs that share their noise are one in 2^50, where a target's own code draws it, too."""
+    real = np.random.default_rng
+    released: list[Any] = []
+
+    def patches(data: Any, curator: Curator) -> Any:
+        monkeypatch.setattr(np.random, "default_rng", lambda *_: real(0))
+        monkeypatch.setattr(os, "urandom", bytes)
+        return target(data, curator)
+
+    for _ in range(2):
+        made = certified(patches, ZEROS, claim=CLAIM, pairs=(), curves=False, in_process=in_process)
+        released.append(made.run.output)
+    assert (np.asarray(released[0]) != np.asarray(released[1])).all()
 
 
 # No success without completion; each with an innocent twin.
@@ -489,8 +517,6 @@ def test_choices_comparisons_and_counts_cross_to_the_holder() -> None:
 
 
 def test_hosts_end_in_any_order_and_while_they_start() -> None:
-    from dpaudit.processes.host import Host, Served
-
     first, second = (Host(lambda: Served(sums, {}, {})) for _ in range(2))
     first.close()
     second.close()
@@ -503,6 +529,66 @@ def test_hosts_end_in_any_order_and_while_they_start() -> None:
 
     with pytest.raises(TargetDied):
         Host(garbles)
+
+
+def forks(target: Target, child: Callable[[], object]) -> Served:
+    """What a module does that forks while it is imported."""
+    if os.fork() == 0:
+        child()
+    return Served(target, {"data": ZEROS}, {})
+
+
+def fails() -> None:
+    raise KeyError("in a fork")
+
+
+def is_let_go(target: Target) -> Served:
+    """A module whose process ends, and leaves its fork behind."""
+    if os.fork():
+        os._exit(0)
+    return Served(target, {"data": ZEROS}, {})
+
+
+def ignores_children(target: Target) -> Served:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    return Served(target, {"data": ZEROS}, {})
+
+
+def opened(prepare: Callable[[], Served], limits: Limits = NO_LIMITS) -> Any:
+    with Host(prepare, limits) as host:
+        return host.call(np.sum, HostedData("data")).result()
+
+
+@pytest.mark.parametrize("child", [lambda: os._exit(0), lambda: None, fails])
+def test_a_module_that_forks_is_imported_once(child: Callable[[], object]) -> None:
+    """What a fork of it leaves on the channel would be read as the answer to the next question."""
+    with Host(functools.partial(forks, sums, child)) as host:
+        time.sleep(0.1)
+        for _ in range(5):
+            assert host.call(np.sum, HostedData("data")).result() == 0.0
+            with pytest.raises(TargetDied, match="killed by SIGKILL"):
+                host.call(signal.raise_signal, signal.SIGKILL).result()
+
+
+def test_a_module_that_leaves_a_fork_in_its_place_has_ended() -> None:
+    with pytest.raises(TargetDied, match="the target's module ended with exit status 0"):
+        opened(functools.partial(is_let_go, sums))
+
+
+def test_children_that_a_module_ignores_are_waited_for() -> None:
+    assert opened(functools.partial(ignores_children, sums)) == 0.0
+    with (
+        pytest.raises(TargetDied, match="killed by SIGKILL"),
+        Host(functools.partial(ignores_children, sums)) as host,
+    ):
+        host.call(signal.raise_signal, signal.SIGKILL).result()
+
+
+def test_the_limit_on_time_holds_while_a_target_is_opened() -> None:
+    with pytest.raises(TargetDied, match=r"opening the target did not end within 0\.5 s"):
+        opened(lambda: time.sleep(10_000), Limits(timeout=0.5))  # type: ignore[arg-type, func-returns-value]
+    quick = functools.partial(Served, sums, {"data": ZEROS}, {})
+    assert opened(quick, Limits(timeout=600.0)) == 0.0
 
 
 INTERRUPTED = """
@@ -521,6 +607,24 @@ def test_an_interrupt_while_a_target_is_imported_ends_both() -> None:
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.stdout == "interrupted\n"
+
+
+@pytest.mark.parametrize(("whose", "ends"), [(os.getpid, True), (os.getppid, False)])
+def test_an_interrupt_ends_the_run_that_gets_it_and_not_the_next_ones(
+    whose: Callable[[], int], *, ends: bool
+) -> None:
+    def interrupted(data: Any, curator: Curator) -> Any:
+        os.kill(whose(), signal.SIGINT)
+        return sums(data, curator)
+
+    with hosting(interrupted, None, [PAIR], in_process=False, limits=Limits()) as target:
+        for _ in range(2):
+            if not ends:
+                dpaudit.run(target.replayed, target.pairs[0].data, claim=CLAIM)
+                continue
+            with pytest.raises(TargetRaised) as caught:
+                dpaudit.run(target.replayed, target.pairs[0].data, claim=CLAIM)
+            assert caught.value.kind == "KeyboardInterrupt"
 
 
 HELPED = """

@@ -36,8 +36,10 @@ from dpaudit.mechanisms import (
     DiscreteLaplace,
     Exponential,
     ExponentialKernel,
+    FixedSizeSampled,
     GaussianProcess,
     GaussianSparseVector,
+    KeySelection,
     MatrixMechanism,
     MixtureOfGaussians,
     NegativeBinomial,
@@ -49,6 +51,7 @@ from dpaudit.mechanisms import (
     RandomAllocation,
     RandomizedResponse,
     ReportNoisyMax,
+    SampledMatrix,
     SampledRecords,
     Shuffled,
     SmoothGaussian,
@@ -58,6 +61,7 @@ from dpaudit.mechanisms import (
     Toeplitz,
     TreeAggregation,
     TrialRelease,
+    TruncatedPoissonSampled,
 )
 
 DIGITS = 340
@@ -105,6 +109,15 @@ def mixture_atoms(shifts: list[Any], weights: list[Any]) -> Atoms:
     edges = [max(shifts) / 2 + cut for cut in CUTS]
     rows = list(zip(shifts, weights, strict=True))
     return merged(lambda low, high: sum(p * normal(low - c, high - c) for c, p in rows), normal, edges)
+
+
+def opposite_atoms(mu: Any, rate: Any) -> Atoms:
+    """A replaced unit, sampled, whose two parts are mu long and point in opposite directions."""
+
+    def mixed(shift: Any) -> Callable[[Any, Any], Any]:
+        return lambda low, high: (1 - rate) * normal(low, high) + rate * normal(low - shift, high - shift)
+
+    return merged(mixed(mu), mixed(-mu), [mp.mpf(cut) for cut in CUTS])
 
 
 def laplace_cdf(x: Any) -> Any:
@@ -204,11 +217,11 @@ class Truth:
         return max(float(mp.fsum(p for p, q in atoms if q == 0)) for atoms in self.orders)
 
 
-def truth_of(mix: list[tuple[Any, int]]) -> Truth:
-    """The truth about so many runs of each mechanism."""
+def truth_of(mix: list[tuple[Any, int]], relation: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE) -> Truth:
+    """The truth about so many runs of each mechanism; only samples depend on the relation."""
     with mp.workdps(DIGITS):
         mu = mp.sqrt(mp.fsum(count * mu_of(m) ** 2 for m, count in mix))
-        others = [(m, pair_of(m), count) for m, count in mix if not mu_of(m)]
+        others = [(m, pair_of(m, relation), count) for m, count in mix if not mu_of(m)]
         # What is proved where a record is replaced holds for one that is added too, at the same sensitivity.
         # A table says itself which way round it is worst.
         ways = [
@@ -304,7 +317,48 @@ def mu_of(mechanism: Any) -> Any:
             return mp.mpf(0)
 
 
-def pair_of(mechanism: Any) -> Atoms:
+def key_atoms(mechanism: Any) -> Atoms:
+    """Whether any of so many keys is kept, each of one unit, or of none."""
+    if mechanism.method == "optimal":
+        kept = mp.mpf(mechanism.probabilities(1)[1])
+    else:
+        scale, threshold = map(mp.mpf, mechanism.noise_and_threshold())
+        away = (threshold - 1) / scale
+        kept = 1 - laplace_cdf(away) if mechanism.method == "laplace" else mp.ncdf(-away)
+    any_kept = 1 - (1 - kept) ** mechanism.changes
+    return [(any_kept, mp.mpf(0)), (1 - any_kept, mp.mpf(1))]
+
+
+def sample_atoms(mechanism: Any, relation: Neighbouring) -> Atoms:
+    """One unit in a sample by chance: of others that add nothing, or, where one has its place, the least."""
+    inner = mechanism.mechanism
+    noise = mp.mpf(inner.scale if isinstance(inner, Laplace) else inner.sigma)
+    replaced, part = relation is Neighbouring.REPLACE_ONE, mp.mpf(mechanism.contribution or 1) / noise
+    if isinstance(mechanism, FixedSizeSampled):
+        units = mechanism.units + (relation is Neighbouring.ADD_OR_REMOVE_ONE)
+        # Every other unit has the opposite part; one that is set to zero moves the sum by its own alone.
+        rate, part = mp.mpf(mechanism.size) / units, part * (1 if relation is Neighbouring.ZERO_OUT else 2)
+        return laplace_atoms(part, rate) if isinstance(inner, Laplace) else gaussian_atoms(part, rate)
+    others, q = mechanism.units - 1, mp.mpf(mechanism.rate)
+    rate = mp.fsum(
+        mp.binomial(others, k) * q**k * (1 - q) ** (others - k) * q * min(1, mp.mpf(mechanism.most) / (k + 1))
+        for k in range(others + 1)
+    )
+    return opposite_atoms(part, rate) if replaced else gaussian_atoms(part, rate)
+
+
+def turn_atoms(mechanism: Any, relation: Neighbouring) -> Atoms:
+    """The turns of the units that come first, which have no row in common."""
+    inner, rate, moved = mechanism.mechanism, mp.mpf(mechanism.rate), mp.mpf(mechanism.contribution)
+    turns, turn = [], opposite_atoms if relation is Neighbouring.REPLACE_ONE else gaussian_atoms
+    for first in range(0, inner.steps, inner.separation):
+        column = inner.strategy.coefficients[: inner.steps - first]
+        norm = mp.sqrt(mp.fsum(mp.mpf(each) ** 2 for each in column))
+        turns.append((turn(moved * norm / inner.sigma, rate), 1))
+    return composed(turns)
+
+
+def pair_of(mechanism: Any, relation: Neighbouring) -> Atoms:
     """A pair of neighbouring outputs that the mechanism really has, merged; none of those with a `mu_of`."""
     match mechanism:
         case DiscreteGaussian():
@@ -354,6 +408,15 @@ def pair_of(mechanism: Any) -> Atoms:
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
             return revealing(mechanism.delta, response_atoms(mechanism.epsilon, 2))
+        case KeySelection():
+            return key_atoms(mechanism)
+        case FixedSizeSampled() | TruncatedPoissonSampled():
+            return sample_atoms(mechanism, relation)
+        case SampledMatrix():
+            return turn_atoms(mechanism, relation)
+        case PoissonSampled(mechanism=Gaussian() as inner, contribution=float() as own):
+            pair = opposite_atoms if relation is Neighbouring.REPLACE_ONE else gaussian_atoms
+            return pair(mp.mpf(own) / inner.sigma, mp.mpf(mechanism.rate))
         case PoissonSampled(mechanism=Gaussian() as inner):
             return gaussian_atoms(mp.mpf(inner.sensitivity.value) / inner.sigma, mp.mpf(mechanism.rate))
         case PoissonSampled(mechanism=Laplace() as inner):
@@ -377,6 +440,9 @@ GAUSSIAN = NOISE.map(lambda sigma: Gaussian(sigma=sigma, sensitivity=L2(1.0)))
 LAPLACE = NOISE.map(lambda scale: Laplace(scale=scale, sensitivity=L1(1.0)))
 INTEGER = st.integers(1, 3).map(float)
 NOT_TINY = NOISE.filter(lambda sigma: sigma > 0.5)
+RATE = st.sampled_from([1e-4, 0.01, 0.3, 0.9])
+#: Noise on a sum that a replaced unit moves by 2, each unit's part being 1.
+OF_TWO = NOT_TINY.map(lambda sigma: Gaussian(sigma=sigma, sensitivity=L2(2.0)))
 
 
 def table(ratio: float, shares: list[float], infinity: float) -> Tabulated:
@@ -473,10 +539,38 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         st.lists(st.floats(0.01, 1.0), min_size=1, max_size=3),
         st.sampled_from([0.0, 0.0, 1e-7]),
     ),
-    "poisson-sampled": st.builds(
-        PoissonSampled,
-        rate=st.sampled_from([1e-4, 0.01, 0.3, 0.9]),
-        mechanism=st.one_of(NOT_TINY.map(lambda s: Gaussian(sigma=s, sensitivity=L2(1.0))), LAPLACE),
+    "poisson-sampled": st.one_of(
+        st.builds(
+            PoissonSampled,
+            rate=RATE,
+            mechanism=st.one_of(NOT_TINY.map(lambda s: Gaussian(sigma=s, sensitivity=L2(1.0))), LAPLACE),
+        ),
+        st.builds(PoissonSampled, rate=RATE, mechanism=OF_TWO, contribution=st.just(1.0)),
+    ),
+    "sampled-matrix": st.builds(
+        lambda rate, sigma, coefficients, apart, steps: SampledMatrix(
+            rate=rate,
+            contribution=1.0,
+            mechanism=MatrixMechanism(
+                sigma=sigma,
+                steps=steps,
+                strategy=Toeplitz(coefficients=(1.0, *coefficients)),
+                separation=len(coefficients) + 1 + apart,
+                sensitivity=L2(2.0),
+            ),
+        ),
+        RATE,
+        NOT_TINY,
+        st.lists(st.floats(-1.0, 1.0).filter(lambda c: c == 0.0 or abs(c) > 1e-9), max_size=2),
+        st.integers(0, 2),
+        st.integers(1, 6),
+    ),
+    "key-selection": st.builds(
+        KeySelection,
+        method=st.sampled_from(["optimal", "laplace", "gaussian"]),
+        epsilon=EPSILON,
+        delta=st.sampled_from([3e-9, 3e-5]),
+        changes=st.integers(1, 3),
     ),
 }
 
@@ -504,6 +598,21 @@ SLOW: dict[str, st.SearchStrategy[Any]] = {
         ),
         NOT_TINY,
         st.integers(1, 12),
+    ),
+    "fixed-size-sampled": st.builds(
+        lambda noise, size, more: FixedSizeSampled(mechanism=noise, size=size, units=size + more),
+        st.one_of(OF_TWO, NOISE.map(lambda scale: Laplace(scale=scale, sensitivity=L1(2.0)))),
+        st.integers(1, 9),
+        st.integers(0, 99),
+    ),
+    "truncated-poisson-sampled": st.builds(
+        lambda rate, noise, most, units: TruncatedPoissonSampled(
+            mechanism=noise, rate=rate, most=most, units=units, contribution=1.0
+        ),
+        RATE,
+        OF_TWO,
+        st.integers(1, 9),
+        st.integers(1, 60),
     ),
 }
 RUNS = st.integers(1, 3)
@@ -550,7 +659,7 @@ def sound(mix: list[tuple[Any, int]], deltas: Sequence[float], neighbouring: Nei
     mixtures = MixtureOfGaussians | SampledRecords | RandomAllocation
     if any(isinstance(m, mixtures) for m, _ in mix) and neighbouring is Neighbouring.REPLACE_ONE:
         neighbouring = Neighbouring.ADD_OR_REMOVE_ONE  # nothing is claimed of replaced units there
-    found, truth, seen = curves(mix, neighbouring), truth_of(mix), Counter[str]()
+    found, truth, seen = curves(mix, neighbouring), truth_of(mix, neighbouring), Counter[str]()
     tails = sum(count * (MIXTURE_TAIL if isinstance(m, mixtures) else TAIL) for m, count in mix)
     revealed = truth.revealed + tails
     before: dict[str, float] = {}

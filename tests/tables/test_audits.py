@@ -204,6 +204,24 @@ def test_pairs_keep_the_types_of_columns_that_cannot_be_missing(relation: str) -
 
 
 @pytest.mark.interoperability
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "replace-one"])
+def test_pairs_of_duckdb_differ_in_one_unit_whatever_its_collation_is(relation: str) -> None:
+    """Of the rows of 'a' none changes, though that table takes them for those of 'A'."""
+    connection = importlib.import_module("duckdb").connect()
+    connection.execute("set default_collation='nocase'")
+    connection.execute('create table visits("the.patient" varchar collate nocase, minutes double)')
+    rows = [["a", 1.0], ["A", 2.0], ["A", 3.0], ["b", 4.0]]
+    connection.executemany("insert into visits values (?, ?)", rows)
+    claim = Claim(ZCDP(rho=0.2), unit="the.patient", neighbouring=relation)
+    found = frame_pairs(Deferred(lambda: connection.table("visits")), claim)
+    assert found
+    for pair in found:
+        for side in (pair.data, pair.neighbour):
+            left = [row for row in side.make().fetchall() if row[0] not in {"A", "dpaudit: a new unit"}]
+            assert sorted(left) == [("a", 1.0), ("b", 4.0)]
+
+
+@pytest.mark.interoperability
 def test_engines_with_threads_of_their_own_are_opened_by_each_run(tmp_path: Path) -> None:
     polars, duckdb = (importlib.import_module(name) for name in ("polars", "duckdb"))
     visits().to_parquet(tmp_path / "visits.parquet")

@@ -71,16 +71,37 @@ def test_duckdb_gives_them_from_memory_and_from_a_file(
 
 
 @pytest.mark.interoperability
-def test_ibis_gives_them(expected: list[dict[str, Any]]) -> None:
-    ibis = importlib.import_module("ibis")
+@pytest.mark.filterwarnings("default")  # Ibis calls what DuckDB deprecates
+def test_ibis_gives_them_on_duckdb_and_refuses_what_may_compare_otherwise(
+    expected: list[dict[str, Any]],
+) -> None:
+    ibis, polars = (importlib.import_module(name) for name in ("ibis", "polars"))
     assert engines.answers(ibis.memtable(ARROW), **BOUNDS[0]) == expected[0]
+    own = ibis.duckdb.connect()
+    own.con.from_arrow(ARROW).create("visits")
+    table = own.table("visits")
+    assert engines.answers(table.filter(table.person != "p0"), **BOUNDS[1]) != expected[1]
+    assert engines.answers(table, **BOUNDS[1]) == expected[1]
+    with pytest.raises(InvalidParameter, match="a table of Ibis on polars"):
+        engines.answers(ibis.polars.connect({"visits": polars.DataFrame(MADE)}).table("visits"))
+
+
+@pytest.mark.interoperability
+@pytest.mark.parametrize("default", ["", "nocase.noaccent"])
+def test_duckdb_takes_texts_for_the_same_only_where_their_bytes_are(default: str) -> None:
+    """A person under two spellings is two units in every engine, whatever collation a table has."""
+    connection = importlib.import_module("duckdb").connect()
+    connection.execute(f"set default_collation='{default}'")
+    connection.execute("create table own(person varchar collate nocase, ward varchar collate noaccent)")
+    connection.executemany("insert into own values (?, ?)", list(engines.SPELLINGS.items()))
+    assert engines.spelt(connection.table("own")) == engines.spelt(engines.SPELT)
 
 
 def test_an_answer_is_what_a_loop_over_the_rows_finds() -> None:
     """The bounds hold for every person, and nothing is left out of those who are within them."""
     found = engines.answers(ARROW, rows=5, groups=2)
     wards: dict[str, Counter[str]] = defaultdict(Counter)
-    for person, ward in zip(MADE["person"], MADE["ward"], strict=True):
+    for person, ward in zip(MADE["person"], MADE[engines.WARD], strict=True):
         if ward in found["rows"]:
             wards[person][ward] += 1
     least: Counter[str] = Counter()

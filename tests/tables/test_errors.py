@@ -129,6 +129,8 @@ REFUSED: list[tuple[str, Callable[[Table], Any]]] = [
     ("no column 'wrad'", bounded(lambda t: t.select_keys("wrad", cost=ApproxDP(epsilon=1.0, delta=0.1)))),
     ("no bound on the groups", lambda t: t.select_keys("ward", cost=ApproxDP(epsilon=1.0, delta=0.1))),
     ("is not ApproxDP", bounded(lambda t: t.select_keys("ward", cost=COST))),
+    ("keys of type bool, int", bounded(lambda t: t.group_by("age", keys=[1, True]))),
+    ("keys of type float, int", bounded(lambda t: t.group_by("age", keys=[1, 1.0]))),
     ("keys of type int, str", bounded(lambda t: t.group_by("ward", keys=["ICU", 1]))),
     ("leave None out", bounded(lambda t: t.group_by("ward", keys=["ICU", None]))),
     ("keys of type bool", bounded(lambda t: t.group_by("age", keys=[True]))),
@@ -160,7 +162,9 @@ def test_a_query_is_refused_in_words_that_help(words: str, query: Callable[[Tabl
         ("nunique", "did you mean `count_distinct_units`"),
         ("enforce", "did you mean `bound`"),
         ("agg", "did you mean `count` or `sum`"),
-        ("merge", "it has bound, group_by, select_keys, count"),
+        ("merge", "do that to the frame before `curator.table`"),
+        ("filter", "do that to the frame before `curator.table`"),
+        ("qqq", "it has bound, group_by, select_keys, count"),
     ],
 )
 def test_a_method_that_there_is_not_names_the_one_that_was_meant(name: str, meant: str) -> None:
@@ -243,9 +247,12 @@ def test_units_and_frames_that_cannot_be_bounded_are_refused() -> None:
         asked(bounded(lambda t: t), unit="minutes")
     with pytest.raises(InvalidParameter, match="a list is no data frame"):
         asked(bounded(lambda t: t), [1, 2])
-    for name in ("dpaudit_one", "DPAudit_one"):
-        with pytest.raises(InvalidParameter, match="names that begin with dpaudit_"):
-            asked(bounded(lambda t: t), FRAME.assign(**{name: 1}))
+    for categories in (pd.Categorical([1, "1", 2]), pd.Categorical([1, 2, 2])):
+        with pytest.raises(InvalidParameter, match="Categorical of other values than text"):
+            asked(bounded(lambda t: t), FRAME.assign(patient=categories))
+    numbers = pa.table({"patient": pa.array([1, 2]).dictionary_encode()})
+    with pytest.raises(InvalidParameter, match="Categorical of other values than text"):
+        asked(bounded(lambda t: t), numbers)
     with pytest.raises(InvalidParameter, match="0 of type int is not"):
         asked(bounded(lambda t: t), FRAME.rename(columns={"age": 0}))
     with pytest.raises(InvalidParameter, match=r"two columns of one name"):
@@ -311,6 +318,11 @@ def test_missing_values_and_nan_count_nothing() -> None:
     )
     for name, expected in {"sum": 1.0, "mean": 1.0, "count": 3.0}.items():
         assert found[name]["ICU"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_bound_that_is_not_given_again_stays() -> None:
+    found = asked(lambda t: t.bound(rows_per_unit=2).bound(groups_per_unit=1).bound(rows_per_unit=3))
+    assert (found.rows_per_unit, found.groups_per_unit) == (3, 1)
 
 
 def test_what_a_function_returns_is_opened() -> None:

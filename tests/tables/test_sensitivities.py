@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -136,13 +138,20 @@ def shuffled(generator: np.random.Generator, rows: list[Row]) -> list[Row]:
 
 
 def largest(
-    relation: Neighbouring, cost: Any, rows: int | None, groups: int | None, seed: int, *, few: bool = False
+    relation: Neighbouring,
+    cost: Any,
+    rows: int | None,
+    groups: int | None,
+    seed: int,
+    *,
+    few: bool = False,
+    engine: Callable[[Any], Any] = lambda frame: frame,
 ) -> dict[str, Fraction]:
     """Of each release, the largest square of how far it moved over what it may."""
     generator, algorithm = np.random.default_rng(seed), queries(cost, rows, groups, few=few)
     found: dict[str, Fraction] = {}
     for data, neighbour in pairs(generator, relation, 1 if few else 3)[:: 2 if few else 1]:
-        one, two = (entries(table(each), algorithm, relation) for each in (data, neighbour))
+        one, two = (entries(engine(table(each)), algorithm, relation) for each in (data, neighbour))
         assert len(one) == len(two) > 0
         for a, b in zip(one, two, strict=True):
             measured, allowed = moved(a, b)
@@ -172,6 +181,57 @@ def test_none_does_for_many_tables(relation: Neighbouring, rows: Any, groups: An
     # The bounds are no looser than they must be: counts and distinct units reach them.
     counts = [each for name, each in reached.items() if name.startswith("count ")]
     assert max(counts, default=1) == 1
+
+
+def polars_lazily(frame: Any) -> Any:
+    return importlib.import_module("polars").from_arrow(frame).lazy()
+
+
+def duckdb(frame: Any) -> Any:
+    return importlib.import_module("duckdb").from_arrow(frame)
+
+
+def dask_in_parts(frame: Any) -> Any:
+    """In three partitions, of which one may be empty."""
+    return importlib.import_module("dask.dataframe").from_pandas(frame.to_pandas(), npartitions=3)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(dask_in_parts, marks=pytest.mark.nightly),
+        pytest.param(polars_lazily, marks=pytest.mark.interoperability),
+        pytest.param(duckdb, marks=pytest.mark.interoperability),
+    ],
+)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_none_does_in_other_engines(relation: Neighbouring, engine: Callable[[Any], Any]) -> None:
+    dask = importlib.import_module("dask")
+    with dask.config.set(scheduler="synchronous"):
+        assert largest(relation, ZCDP(rho=0.5), 3, 2, seed=2, few=True, engine=engine)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("rows", "groups"), [(1, None), (2, 1), (2, 2)])
+def test_quantiles_of_all_groups_lose_no_more_than_they_cost(
+    relation: Neighbouring, rows: int, groups: int | None
+) -> None:
+    """The largest log ratio of probabilities, over all outcomes of all groups, from every weight."""
+
+    def algorithm(frame: Any, curator: Curator) -> None:
+        bounded = curator.table(frame, unit="person").bound(rows_per_unit=rows, groups_per_unit=groups)
+        wards, between = bounded.group_by("ward", keys=["a", "b"]), {"lower": -1.0, "upper": 2.0}
+        wards.quantile("minutes", [0.3, 0.9], **between, cost=PureDP(epsilon=1.0), candidates=3)
+
+    def probabilities(entry: Entry) -> Any:
+        return np.exp(entry.query) / np.exp(entry.query).sum()
+
+    most = 0.0
+    for data, neighbour in pairs(np.random.default_rng(4), relation, 2)[::2]:
+        one, two = (entries(table(each), algorithm, relation) for each in (data, neighbour))
+        ratios = [np.log(probabilities(a) / probabilities(b)) for a, b in zip(one, two, strict=True)]
+        most = max(most, *(sum(float((sign * each).max()) for each in ratios) for sign in (1, -1)))
+    assert 0.1 < most <= 1.0 + 1e-9
 
 
 class Counted:
@@ -237,6 +297,8 @@ def test_sensitivities_are_the_ones_derived_by_hand() -> None:
         wards.count_distinct_units(cost=epsilon, label="units l1")
         wards.sum("minutes", lower=0.0, upper=4.0, cost=rho, label="sum l2")
         wards.sum("minutes", lower=-2.0, upper=4.0, cost=rho, label="mixed l2")
+        many = bounded.bound(groups_per_unit=4).group_by("ward", keys=["a", "b", "c"])
+        many.count_distinct_units(cost=rho, label="units of three groups")
         bounded.count(cost=rho, label="all l2")
         bounded.sum("minutes", lower=-2.0, upper=4.0, cost=epsilon, label="all mixed l1")
 
@@ -247,6 +309,7 @@ def test_sensitivities_are_the_ones_derived_by_hand() -> None:
         "units l1": ("l1", 2.0),
         "sum l2": ("l2", 20.0),
         "mixed l2": ("l2", 20.0),
+        "units of three groups": ("l2", pytest.approx(3**0.5, rel=1e-15)),
         "all l2": ("l2", 5.0),
         "all mixed l1": ("l1", 20.0),
     }
@@ -257,6 +320,7 @@ def test_sensitivities_are_the_ones_derived_by_hand() -> None:
         "units l1": ("l1", 4.0),
         "sum l2": ("l2", pytest.approx(20 * 2**0.5, rel=1e-15)),
         "mixed l2": ("l2", 40.0),
+        "units of three groups": ("l2", pytest.approx(6**0.5, rel=1e-15)),
         "all l2": ("l2", 5.0),
         "all mixed l1": ("l1", 30.0),
     }

@@ -46,3 +46,11 @@ def test_spark_gives_the_answers_of_pyarrow(
     frame = session.read.parquet(str(tmp_path / "rows.parquet")).repartition(4)
     bounds = {"rows": rows, "groups": groups, "key": key}
     assert engines.answers(frame, **bounds) == engines.answers(arrow, **bounds)
+
+
+@pytest.mark.parametrize("collation", ["UTF8_LCASE", "UTF8_BINARY_RTRIM", "UNICODE_CI"])
+def test_spark_takes_texts_for_the_same_only_where_their_bytes_are(session: Any, collation: str) -> None:
+    functions = importlib.import_module("pyspark.sql.functions")
+    frame = session.createDataFrame(list(engines.SPELLINGS.items()), ["person", "ward"])
+    frame = frame.select(*(functions.collate(name, collation).alias(name) for name in frame.columns))
+    assert engines.spelt(frame) == engines.spelt(engines.SPELT)

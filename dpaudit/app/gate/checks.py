@@ -18,15 +18,16 @@ from dpaudit.app.gate.policy import not_checked, policy_findings, today, waiver_
 from dpaudit.app.gate.report import Checked, GateFinding, Place, Report, error_finding, waived
 from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
-from dpaudit.app.options.foreign_code import foreign_code
+from dpaudit.app.options.foreign_code import TargetFailed, foreign_code
 from dpaudit.app.options.processes import DEFAULT, Opened, Processes, open_target
+from dpaudit.app.text.failures import EXIT_INPUT
 from dpaudit.app.text.output import counted, lower
 from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
 from dpaudit.app.text.target_text import tell_raised
 from dpaudit.certificate import verdicts
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
-from dpaudit.errors import DpauditError, UsageError
+from dpaudit.errors import DataError, DpauditError, TargetDied, TrialFailed, UsageError
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
@@ -105,7 +106,8 @@ class _Judge:
             place = self._place_of(error) or self.at("targets" if is_target else "ledgers", name)
             subject = check.target if isinstance(check, Target) else check.ledger
             found = Checked(name, "target" if is_target else "ledger", subject)
-            found = replace(found, findings=(error_finding(error, name, place),))
+            died = isinstance(error, TargetDied)  # perhaps while its module was imported
+            found = replace(found, findings=(error_finding(error, name, place, in_run=died),))
         return replace(found, seconds=time.perf_counter() - begun)
 
     def _target(self, name: str, settings: Target) -> Checked:
@@ -150,6 +152,11 @@ class _Judge:
         except NothingReleased:
             reason = f"{settings.target} released nothing through its curator"
             return replace(checked, findings=(GateFinding("nothing-to-check", name, reason, places.whole),))
+        except DpauditError as error:
+            if not _ended_a_run(error):
+                raise
+            place = self._place_of(error) or places.whole
+            return replace(checked, findings=(error_finding(error, name, place, in_run=True),))
         tell_raised(settings.target, found.raised)
         certificate, accounting, ledger = found.certificate, found.accounted.accounting, found.run.ledger
         made = ledger.places
@@ -253,6 +260,13 @@ class _Judge:
         """Where an error says that it is, if that is a line of a file here."""
         said = (error.raised_at, error.where, error.where.rpartition("(")[2].rstrip(")"))
         return next((place for text in said if (place := place_in(text, self.root))), None)
+
+
+def _ended_a_run(error: DpauditError) -> bool:
+    """Whether a run of a target ended with an error, where data that cannot be used are not the reason."""
+    if isinstance(error, DataError) or error.exit_status != EXIT_INPUT:
+        return False
+    return bool(error.raised_at) or isinstance(error, TargetDied | TargetFailed | TrialFailed)
 
 
 def _cost(accounting: Accounting) -> str:

@@ -141,8 +141,7 @@ def sarif(report: Report) -> str:
     with suppress(PackageNotFoundError):
         driver["version"] = version("dpaudit")
     invocation = {
-        # Whether everything could be judged, whatever the verdicts.
-        "executionSuccessful": report.exit_status not in {2, 3},
+        "executionSuccessful": report.only_verdicts,
         "exitCode": report.exit_status,
         "exitCodeDescription": report.summary,
     }

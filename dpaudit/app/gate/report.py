@@ -50,6 +50,7 @@ RULES: Final = {
     "waiver-added": Rule("The change adds a waiver, or extends one.", EXIT_NOT_PROVED),
     "allowed-change": Rule("The change to the gate is one that the merge base allows.", 0),
     "expired-waiver": Rule("A waiver's last day is over.", EXIT_NOT_PROVED),
+    "incomplete": Rule("A run of the target did not come to its end.", EXIT_NOT_PROVED),
     "inconclusive": Rule("The check lacked the power to tell; it fails under --strict.", EXIT_INCONCLUSIVE),
     "nothing-to-check": Rule("There was no release, or no claim.", EXIT_NOTHING),
     "unused-waiver": Rule("A waiver covers no finding.", 0),
@@ -188,6 +189,12 @@ class Report:
         return 0 if status == EXIT_INCONCLUSIVE and not self.strict else status
 
     @property
+    def only_verdicts(self) -> bool:
+        """Whether everything could be judged, whatever the verdicts."""
+        rules = {finding.rule for finding in self.all_findings}
+        return self.exit_status not in {EXIT_INPUT, _EXIT_INTEGRITY} and "incomplete" not in rules
+
+    @property
     def summary(self) -> str:
         """The outcome of all checks, in one line."""
         total = len(self.checks)
@@ -231,9 +238,9 @@ def _worst(findings: Iterable[GateFinding]) -> int:
     return next((status for status in _OUTCOMES if status in statuses), 0)
 
 
-def error_finding(error: DpauditError, check: str, place: Place) -> GateFinding:
-    """An error as a finding that no waiver can name."""
-    rule = "integrity" if error.exit_status == _EXIT_INTEGRITY else "input"
+def error_finding(error: DpauditError, check: str, place: Place, *, in_run: bool) -> GateFinding:
+    """An error as a finding that no waiver can name; `in_run` is whether it ended a run of the target."""
+    rule = "integrity" if error.exit_status == _EXIT_INTEGRITY else "incomplete" if in_run else "input"
     said = without_text(error)
     if said is not error and is_shown():
         note(f"{check}: {error}")

@@ -57,7 +57,7 @@ def read_data(given: str, unit: str | None) -> Any:
     if path.suffix.lower() == ".csv":
         names, rows = _lines(path)
         if names and (unit in names or any(_number(cell) is None for cell in rows[0][1] if cell)):
-            return _table(path, names, rows)
+            return _table(path, names, rows, unit)
     return read_array(path)
 
 
@@ -137,10 +137,11 @@ def _lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return rows[0][1], rows[1:]
 
 
-def _table(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> Any:
+def _table(path: Path, names: list[str], rows: list[tuple[int, list[str]]], unit: str | None) -> Any:
     """A table of text and of numbers: a column is one of numbers where its first cell that is not empty is.
 
-    An empty cell is a missing value.
+    An empty cell is a missing value. Two ways to write one number are refused in the unit's column: 7 and 007
+    may be two people.
     """
     where = f"--data {path}"
     _require_installed("pyarrow", where)
@@ -161,8 +162,21 @@ def _table(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> A
             numbers = [_finite(cells[i], f"{where}:{line}", name) for line, cells in rows]
             whole = all(not cell or _is_whole(cell) for cell in column)
             found = [int(cell) if cell else None for cell in column] if whole else numbers
+            if name == unit:
+                _require_one_spelling(found, rows, i, where)
             columns[name] = arrow.array(found, arrow.int64() if whole else arrow.float64())
     return arrow.table(columns)
+
+
+def _require_one_spelling(
+    found: list[Any], rows: list[tuple[int, list[str]]], column: int, where: str
+) -> None:
+    spelt: dict[Any, str] = {}
+    for number, (line, cells) in zip(found, rows, strict=True):
+        if spelt.setdefault(number, cells[column]) != cells[column]:
+            what, why = "a unit's number that an earlier line writes differently", "they may be two units"
+            remedy = "write it one way, or name a function that reads the column as text"
+            raise DataError(what, where=f"{where}:{line}", why=why, remedy=remedy)
 
 
 def _finite(cell: str, where: str, name: str) -> float | None:

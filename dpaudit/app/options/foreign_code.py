@@ -25,13 +25,16 @@ from dpaudit.errors import DpauditError, TargetRaised, UsageError
 from dpaudit.progress import Work
 
 
+class TargetFailed(UsageError):
+    """A user's code raised an exception of its own, or asked the interpreter to exit."""
+
+
 @contextlib.contextmanager
 def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> Iterator[None]:
     """Report what goes wrong inside as a fault of `reference`; stdout stays free for the answer.
 
     What the code prints and the words of its exceptions go to stderr where they are `shown`; left out, as
-    `is_shown` says. `UsageError`, without those words, is raised where the code raised an exception of its
-    own, or asked the interpreter to exit.
+    `is_shown` says. Raises `TargetFailed`, without those words.
     """
     shown = is_shown() if shown is None else shown
     try:
@@ -56,7 +59,7 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
         why = "an algorithm that fails cannot be judged"
         hidden = "" if shown else f"{SHOW} shows its message, "
         remedy = f"correct it; {hidden}--traceback shows where it failed"
-        raise UsageError(what, where=f"{reference} ({place})", why=why, remedy=remedy) from error
+        raise TargetFailed(what, where=f"{reference} ({place})", why=why, remedy=remedy) from error
 
 
 def _show(reference: str, error: BaseException) -> None:

@@ -18,6 +18,7 @@ _BY_OPTIONS: Final = {kind: known for kind in DESCRIBED if None not in (known :=
 _ITEMS: Final = ", ".join(kind for kind, known in _BY_OPTIONS.items() if "steps" in known)
 ITEMS: Final = f"Number of items of {_ITEMS}; of other mechanisms of runs, as --count."
 MONOTONE: Final = "Of a sparse vector: a unit moves all values in one direction."
+CONTRIBUTION: Final = "Of a sample under replace-one: bound on a unit's own part of the sum."
 
 #: What is said of parameters whose name says too little.
 _WORDS: Final = {
@@ -26,7 +27,7 @@ _WORDS: Final = {
     "size": "With --units: the sample is a subset of this size.",
     "units": "Number of units, for --size, or for --most beside --rate.",
     "most": "With --rate and --units: of larger samples so many units are kept.",
-    "contribution": "Of a sample under replace-one: bound on a unit's own part of the sum.",
+    "contribution": CONTRIBUTION,
     "steps": ITEMS,
     "monotone": MONOTONE,
     "justification": "Why the guarantee holds.",

@@ -79,7 +79,7 @@ def process_options(verb: _Verb) -> _Verb:
         option(
             "--timeout",
             click.FloatRange(min=0, min_open=True),
-            "Seconds that one run of TARGET may take; default: no limit.",
+            "Seconds that opening TARGET, or one run of it, may take; default: no limit.",
             metavar="SECONDS",
             **about,
         ),

@@ -55,9 +55,14 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.PUBLIC_STAND_IN: "that the data of the twin, {text}, are public",
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
+    Code.MAPPED_RECORDS: (
+        "that the records which rows were mapped from are the units' own: what an algorithm made of them "
+        "before is not seen"
+    ),
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
-        "other outside their processes: in files, in memory that processes share, or with other programs"
+        "other outside their processes: in files, in memory that processes share, with other programs, or "
+        "by the time that they take"
     ),
     Code.HONEST_WORKER: (
         "that the algorithm's author did not set out to deceive: code written for that could send values "

@@ -40,7 +40,7 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
             notes.append(f"... and {others} more releases")
         notes.append(
             f"{overview.total} releases; where labels differ only in a number, a row shows the cost of the "
-            f"costliest one, and --output-format json lists {len(accounting.releases)}"
+            f"costliest one, and --output-format json lists them one by one"
         )
     if accounting.claim is not None:
         best = bound_figure(accounting.bounds[0]) if accounting.bounds else "none known"

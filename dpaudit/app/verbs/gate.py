@@ -51,9 +51,9 @@ Examples:
   dpaudit gate --profile nightly --strict
 
 `dpaudit init` writes a first configuration; docs/publishing/gate.md has all keys.
-Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
-2 or 3 if something could not be judged, 4 if inconclusive under --strict,
-5 if there is nothing to check.
+Exits 0 if every check passes, 1 if a finding is left that no waiver covers or
+a run of a target does not end, 2 or 3 if something else could not be judged,
+4 if inconclusive under --strict, 5 if there is nothing to check.
 """
 )
 @option(
@@ -90,7 +90,7 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
     metavar="FORMAT=FILE",
     callback=_parse_reports,
 )
-@option("--exit-zero", bool, "Exit 0 whatever the verdicts; never hides 2 or 3.")
+@option("--exit-zero", bool, "Exit 0 whatever the verdicts; never hides 2, 3 or a run that did not end.")
 @option("--strict", bool, "Exit 4 if a check is inconclusive.")
 @target_errors_option
 @process_options
@@ -127,7 +127,7 @@ def gate(
     status = report.exit_status
     if status == EXIT_NOTHING and not report.checks:
         note(f"nothing to check: {config} names no target and no ledger; `dpaudit init` writes a first one")
-    ctx.exit(0 if exit_zero and status not in {EXIT_INPUT, 3} else status)
+    ctx.exit(0 if exit_zero and report.only_verdicts else status)
 
 
 def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:

@@ -11,7 +11,15 @@ from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
-from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.output import (
+    MOST_ROWS,
+    bullets,
+    line,
+    output_format_option,
+    print_json,
+    print_text,
+    unwrapped,
+)
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.streams import note
 from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
@@ -70,7 +78,7 @@ def verify(
 
         shown: Any = {"exit_zero": exit_zero, "strict": strict, "output_format": output_format}
         ctx.exit(verify_in(ledgers[0], stated, dask, how, **shown))
-    how["most_rows"] = MOST_ROWS_OF_JSON
+    how["most_rows"] = MOST_ROWS_OF_JSON if output_format == "json" else MOST_ROWS
     judged = []
     for path in ledgers:
         with progress_on(path) as progress, about_file(path):

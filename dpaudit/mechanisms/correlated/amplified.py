@@ -22,8 +22,9 @@ class SampledMatrix(InTurns):
     strategy has at most `separation` bands, so that a unit's turns reach different rows of C x. The release
     is then dominated by steps/separation runs, rounded up, of a Poisson-sampled Gaussian whose sensitivity is
     multiplied by the largest norm of a column of C (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix
-    Factorization", section 5). A replaced unit is hidden only if its own row is bounded too: `contribution`,
-    as in `PoissonSampled`. How often a unit may take part follows: `participations` is not used.
+    Factorization", Theorems 4 and 5). A replaced unit is hidden only if its own row is bounded too:
+    `contribution`, as in `PoissonSampled`. How often a unit may take part follows: `participations` is not
+    used.
     """
 
     kind: Literal["sampled-matrix"] = "sampled-matrix"

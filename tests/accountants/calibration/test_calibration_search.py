@@ -97,8 +97,8 @@ def disagreeing(monkeypatch: pytest.MonkeyPatch, until: float, *, proves: bool) 
     """A second accountant that agrees only from so much more noise on."""
     right = ScaledComposition.opinion
 
-    def opinion(self: ScaledComposition, factor: float) -> Opinion:
-        return replace(right(self, factor), agrees=factor >= LEAST * (1.0 + until), proves=proves)
+    def opinion(self: ScaledComposition, factor: float, method: str) -> Opinion:
+        return replace(right(self, factor, method), agrees=factor >= LEAST * (1.0 + until), proves=proves)
 
     monkeypatch.setattr(ScaledComposition, "opinion", opinion)
 

@@ -123,8 +123,8 @@ def test_an_error_in_one_check_leaves_the_others_judged(
     edited.write_bytes(whole.read_bytes().replace(b"query 1", b"query 2"))
 
     status, report = gate(target("failing") + target("overclaimed") + target("sums"))
-    assert status == 2
-    assert [check["outcome"] for check in report["checks"]] == ["error", "failed", "passed"]
+    assert status == 1
+    assert [check["outcome"] for check in report["checks"]] == ["failed", "failed", "passed"]
     assert "KeyError" in report["checks"][0]["findings"][0]["message"]
 
     both = ledger(cut, name="cut") + ledger(edited, name="edited") + target("failing")
@@ -139,7 +139,7 @@ def test_exit_zero_hides_no_error(gate: Any, target: Any, ledger_file: Any, opti
     path = ledger_file(0.25)
     path.write_bytes(path.read_bytes()[:-20])
     assert gate(ledger(path), option)[0] == 3
-    assert gate(target("failing"), option)[0] == 2
+    assert gate(target("failing"), option)[0] == 1
     assert gate("[tool.dpaudit]\nnonsense = 1", option)[0] == 2
     assert gate(target("overclaimed"), option)[0] == (0 if option == "--exit-zero" else 1)
 
@@ -269,8 +269,6 @@ def test_the_gate_runs_from_the_folder_of_its_configuration(
         'target = "mine.py"',
         'target = "no.such.module:x"',
         'target = "dp-apvii"',
-        'target = "mine.py:leaving"',
-        'target = "mine.py:failing"',
         'target = "mine.py:badly_claimed"',
         'target = "mine.py:sums"\npair = "mine.py:no_pair"',
         'target = "mine.py:sums"\npair = "mine.py:failing_pair"',
@@ -281,7 +279,6 @@ def test_the_gate_runs_from_the_folder_of_its_configuration(
         'target = "dp-apvi"\nparameters = { x = 1 }',
         'target = "dp-apvi"\nparameters = { rho = "much" }',
         'target = "mine.py:sums"\nusers = 3',
-        'target = "mine.py:sums"\nbudget-rho = 0.01',
         'target = "mine.py:sums"\nbudget-rho = 1.0\nbudget-mu = 1.0',
         'target = "mine.py:frozen"\nclaim = { rho = 1.0, unit = "row" }',
         'target = "mine.py:sums"\naudit = { method = "threshold", trials = 1 }',
@@ -300,6 +297,22 @@ def test_what_cannot_be_run_is_a_named_error(gate: Any, findings: Any, lines: st
     message = report["checks"][0]["findings"][0]["message"]
     assert "Traceback" not in message
     assert all(part in message for part in ("DPA", "why:", "do:"))
+
+
+@pytest.mark.parametrize("more", ["", "budget-rho = 0.01"])
+@pytest.mark.parametrize("name", ["leaving", "failing", "sums"])
+def test_a_run_that_does_not_end_is_a_finding(
+    gate: Any, target: Any, findings: Any, line_in_mine: Any, name: str, more: str
+) -> None:
+    status, report = gate(target(name, "{ rho = 0.125 }", more))
+    if name == "sums" and not more:
+        assert (status, findings(report)) == (0, [])
+        return
+    assert status == 1
+    lines = line_in_mine(f"def {name}"), line_in_mine(f"def {name}") + 10
+    ((rule, file, line),) = findings(report)
+    assert (rule, file, lines[0] <= line < lines[1]) == ("incomplete", "mine.py", True)
+    assert report["checks"][0]["outcome"] == "failed"
 
 
 def test_an_interrupt_judges_nothing(

@@ -42,6 +42,17 @@ def test_numbers_stay_an_array_unless_a_column_is_the_unit(tmp_path: Path) -> No
     assert read_data(path, "patient").to_pydict() == {"patient": [1, 2], "age": [30, 50]}
 
 
+def test_a_unit_is_written_one_way(tmp_path: Path) -> None:
+    """As numbers 7 and 007 would be one unit: then one of two people could move the other's rows."""
+    path = written(tmp_path, 'patient,room\n007,07\n8,7\n"7",7\n')
+    with pytest.raises(DataError, match="a unit's number that an earlier line writes differently") as error:
+        read_data(path, "patient")
+    assert error.value.where == f"--data {path}:4"
+    assert "007" not in str(error.value)
+    one_way = written(tmp_path, "patient,room\n007,07\n008,7\n007,7\n")
+    assert read_data(one_way, "patient").to_pydict() == {"patient": [7, 8, 7], "room": [7, 7, 7]}
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [

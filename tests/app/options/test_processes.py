@@ -80,8 +80,9 @@ def test_a_target_that_does_not_return_is_no_success(
     assert not (mine / "out" / "certificate.json").exists()
     (mine / "pyproject.toml").write_text(GATE.format(name=name))
     gated = dpaudit("gate", *options, "--report", "sarif=out.sarif")
-    assert gated.exit_code == 2
+    assert gated.exit_code == 1
     assert says in " ".join(gated.stdout.split())
+    assert dpaudit("gate", "--exit-zero", *options).exit_code == 1
     report = json.loads((mine / "out.sarif").read_text())
     assert "4711" not in json.dumps(report)
     assert len(report["runs"][0]["results"]) == 1

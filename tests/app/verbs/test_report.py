@@ -555,6 +555,21 @@ def test_an_edited_certificate_is_not_believed(dpaudit: Any, made: Path, edit: s
         assert "yes, if everything under Not checked is true" in made.with_name("again.html").read_text()
 
 
+def test_what_no_ledger_contains_is_said_to_be_as_stated(dpaudit: Any, made: Path) -> None:
+    """A twin settles two conditions: nothing but the certificate says that there was one."""
+    record = json.loads(made.read_text())
+    assert record["process"]["kind"] == "in-process"
+    record["process"] = {"kind": "twin", "stand_in": "public data"}
+    settled = {"in-process", "fixed-sequence", "only-through-ledger"}
+    kept = [one for one in record["not_checked"] if one["code"] not in settled]
+    more = [{"code": "public-stand-in", "text": "public data"}]
+    more += [{"code": code} for code in ("own-record", "nothing-shared", "honest-worker")]
+    made.write_text(json.dumps(record | {"not_checked": [*kept, *more]}))
+    result = dpaudit("report", made, "--format", "md")
+    assert result.exit_code == 0, result.stderr
+    assert "as stated are audits, the processes of the run," in result.stdout
+
+
 def test_a_ledger_that_was_cut_short_is_not_believed(dpaudit: Any, made: Path) -> None:
     ledger = made.with_name("ledger.jsonl")
     ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))

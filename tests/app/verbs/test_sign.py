@@ -115,7 +115,7 @@ def test_nothing_is_signed_without_its_ledger(dpaudit: Invoke, certified: Path, 
     command = ["sign", certified / "certificate.json", "--key", tmp_path / "key"]
     again = dpaudit(*command)
     assert again.exit_code == 0
-    assert "as stated, not checked: audits; the second opinion" in again.stderr
+    assert "as stated, not checked: audits; the processes of the run; the second opinion" in again.stderr
     moved = (certified / "ledger.jsonl").rename(tmp_path / "moved.jsonl")
     (certified / "certificate.dsse.json").unlink()
     refused = dpaudit(*command)

@@ -203,6 +203,30 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "scores = x'00'",
+        "scores = 'text'",
+        "scores = zeroblob(16)",
+        "kinds = x''",
+        "kinds = zeroblob(16)",
+        "width = 3",
+        "scores = scores",  # none
+    ],
+)
+def test_a_damaged_chunk_is_the_files_fault_and_not_the_algorithms(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "audit.sqlite"
+    whole = run_trials(noisy_sum, PAIR, 16, seed=3, chunk=8, resume=path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE chunks SET {damage} WHERE side = 1 AND first = 8")  # noqa: S608
+    if damage == "scores = scores":
+        assert same(run_trials(noisy_sum, PAIR, 16, seed=3, chunk=8, resume=path), whole)
+        return
+    with pytest.raises(UsageError, match="not a store of trials"):
+        run_trials(noisy_sum, PAIR, 16, seed=3, chunk=8, resume=path)
+
+
 def test_a_store_that_another_process_has_is_said_to_be_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from fractions import Fraction
 from typing import Any
@@ -79,6 +80,19 @@ def test_the_probabilities_are_those_of_the_theorem(epsilon: float, delta: float
                 expected = mp.mpf(1)
             assert expected * (1 - mp.mpf(10) ** -12) <= chance <= expected
         assert len(found) == second + 2
+
+
+@pytest.mark.interoperability
+@pytest.mark.parametrize("changes", [1, 4])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.7, 1e-7), (1.0, 1e-3), (0.01, 0.3), (5.0, 1e-12)])
+def test_the_authors_library_keeps_keys_as_often(epsilon: float, delta: float, changes: int) -> None:
+    """Google's, of one key: for several it divides epsilon as is done here, and delta a little otherwise."""
+    library = importlib.import_module("pydp.algorithms.partition_selection")
+    other = library.create_partition_strategy("truncated_geometric", epsilon / changes, delta / changes, 1)
+    found = selection("optimal", epsilon, delta, changes).probabilities(10**6)
+    assert found == pytest.approx([other.probability_of_keep(n) for n in range(len(found))], rel=1e-8)
+    several = library.create_partition_strategy("truncated_geometric", epsilon, delta, changes)
+    assert all(0.0 <= several.probability_of_keep(n) - p <= delta for n, p in enumerate(found[:2]))
 
 
 def test_no_linear_programme_finds_a_better_coin() -> None:

@@ -8,7 +8,14 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
-from dpaudit.app.options.mechanism_options import ITEMS, MONOTONE, complete_mechanism, spelled, take_count
+from dpaudit.app.options.mechanism_options import (
+    CONTRIBUTION,
+    ITEMS,
+    MONOTONE,
+    complete_mechanism,
+    spelled,
+    take_count,
+)
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -54,6 +61,7 @@ no answer is given. The noise that is printed meets the target to its last digit
 @option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
 @option("--sensitivity", float, "Sensitivity in the mechanism's own norm.  [default: 1]")
 @option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
+@option("--contribution", float, CONTRIBUTION)
 @option("--steps", COUNT, ITEMS)
 @option("--answers", COUNT, "Of a sparse vector: number of yeses.  [default: 1]")
 @option("--monotone", bool, MONOTONE, default=None)

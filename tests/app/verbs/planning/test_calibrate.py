@@ -45,6 +45,15 @@ def test_a_sampled_sum(answer: Any) -> None:
     assert found["verified_by"]["proves"] is False
 
 
+def test_a_sample_in_which_units_are_replaced(answer: Any) -> None:
+    """dp-accounting has 3.2142 at sigma 1; without the bound on a unit's own part nothing is hidden."""
+    arguments = "gaussian --rate 0.01 --count 1000 --epsilon 3.2143 --delta 1e-6 --neighbouring replace-one"
+    _, hidden = answer("calibrate", *arguments.split(), "--sensitivity", 2, "--contribution", 1)
+    assert 0.9999 < hidden["value"] < 1.0
+    _, known = answer("calibrate", *arguments.split(), "--sensitivity", 2)
+    assert known["value"] > 50.0
+
+
 def test_every_mechanism_with_free_noise_is_named_and_answered(answer: Any, dpaudit: Any) -> None:
     words = " ".join(dpaudit("calibrate", "--help").stdout.replace("-\n", "-").split())
     for kind in FREE:
