@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 import dpaudit
 from dpaudit.auditors.replay import sampler_check
+from tests import cheap_runs
 
 # Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -41,10 +42,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("CI", None)
 
 # A target that a test edits twice in a second has the bytecode of its first form, where there is any. That of
-# the package is made once: each interpreter that a test starts would compile it again. That of the tests is
-# kept from run to run: to rewrite their assertions takes longer than to import them.
+# the package is made once: each interpreter that a test starts would compile it again.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-sys.dont_write_bytecode = False  # until all are collected
 if "PYTEST_XDIST_WORKER" not in os.environ:
     compileall.compile_dir(Path(dpaudit.__file__).parent, quiet=2)
 
@@ -79,7 +78,7 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
-_DRAWS = {name: getattr(sampler_check, name) for name in ("DRAWS", "SLOW_DRAWS", "CHOICES")}
+Cheaply = Callable[[str, pytest.MonkeyPatch], None]
 
 
 @pytest.fixture(scope="session")
@@ -88,31 +87,51 @@ def nightly(pytestconfig: pytest.Config) -> bool:
     return "not nightly" not in pytestconfig.getoption("markexpr")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _few_draws_of_samplers(nightly: bool) -> Iterator[None]:
-    """Every day a replay tests samplers with a tenth of its draws; `full_sampler_check` takes them all.
+@pytest.fixture(scope="session")
+def cheaply(nightly: bool) -> Cheaply:
+    """Make audits cheap in one of the ways of cheap_runs.py, by day."""
 
-    The probability of a false alarm is the same. Most tests of replay are about other faults, and their
-    draws cost more than all else that they do.
-    """
-    with pytest.MonkeyPatch.context() as patch:
+    def begin(name: str, patch: pytest.MonkeyPatch) -> None:
         if not nightly:
-            for name, draws in _DRAWS.items():
-                patch.setattr(sampler_check, name, draws // 10)
+            patch.setenv(name, "1")
+            cheap_runs.WAYS[name](patch.setattr)
+
+    return begin
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_draws_of_samplers(cheaply: Cheaply) -> Iterator[None]:
+    """Most tests of replay are about other faults, and their draws cost more than all else that they do."""
+    with pytest.MonkeyPatch.context() as patch:
+        cheaply("DPAUDIT_TESTS_WITH_FEW_DRAWS", patch)
         yield
+
+
+@pytest.fixture
+def full_sampler_check(monkeypatch: pytest.MonkeyPatch, nightly: bool) -> None:
+    """The sampler check as an audit makes it, with all its draws."""
+    if not nightly:
+        monkeypatch.delenv("DPAUDIT_TESTS_WITH_FEW_DRAWS")
+        for name in cheap_runs.DRAWS:
+            monkeypatch.setattr(sampler_check, name, 10 * getattr(sampler_check, name))
+
+
+@pytest.fixture
+def few_runs(cheaply: Cheaply, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays make few runs, where each of them is a process and something else is tested."""
+    cheaply("DPAUDIT_TESTS_WITH_FEW_RUNS", monkeypatch)
+
+
+@pytest.fixture
+def runs_in_threads(cheaply: Cheaply, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a target are threads of its process."""
+    cheaply("DPAUDIT_TESTS_IN_THREADS", monkeypatch)
 
 
 @pytest.fixture
 def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets run in processes of their own, as they do wherever nothing is said."""
     monkeypatch.delenv("DPAUDIT_IN_PROCESS")
-
-
-@pytest.fixture
-def full_sampler_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sampler check as an audit makes it, with all its draws."""
-    for name, draws in _DRAWS.items():
-        monkeypatch.setattr(sampler_check, name, draws)
 
 
 @pytest.fixture(scope="session")
