@@ -130,7 +130,7 @@ def test_no_channel_shows_the_words_in_the_gate(tmp_path: Path, command: list[st
             how in {"raise", "chain", "exit", "ours", "data"}
         )
     outcomes = [check["outcome"] for check in json.loads((tmp_path / "report.json").read_text())["checks"]]
-    assert outcomes == ["passed" if how in QUIET else "error" for how in TOGETHER]
+    assert outcomes == ["passed" if how in QUIET else "failed" for how in TOGETHER]
 
 
 def test_who_asks_is_shown_them_on_stderr_and_in_no_report(tmp_path: Path, command: list[str]) -> None:
