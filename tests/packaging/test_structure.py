@@ -213,9 +213,10 @@ GROWN: dict[str, tuple[str, int]] = {
     "workers that can be stopped at any moment": ("auditors/sampling/workers.py", 29),
     "outputs compared as they were sent": ("auditors/comparison/output_comparison.py, replay/replay.py", 7),
     "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 137),
-    "watched places kept between runs, several runs watched at once": ("auditors/replay/rng_tripwire.py", 57),
+    "watched places kept between runs, several runs watched at once": ("auditors/replay/rng_tripwire.py", 67),
     "release lines made of what earlier ones share": ("dpaudit/ledger, certificate", 35),
-    "bets, lattices and mixtures in fewer steps": ("auditors/statistics/betting.py, accountants", 26),
+    "bets, lattices and mixtures in fewer steps": ("auditors/statistics/betting.py, accountants", 29),
+    "bounds on two proportions from the worst cell": ("auditors/statistics/two_proportions.py", 11),
 }
 
 WALK = """
