@@ -137,6 +137,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
     "copies of what cannot change": ("dpaudit/models.py", 5),
+    "a replaced unit's own part in calibrate": ("dpaudit/app/verbs/planning/calibrate.py", 8),
     "runs that do not end as findings": ("dpaudit/app/gate, app/options/foreign_code.py", 23),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 48),
     "configurations behind a link refused": ("dpaudit/app/verbs/gate.py", 3),
