@@ -49,7 +49,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str, curves
     found = json.loads(again.stdout)
     assert (found["runs"], found["samples"]) == (2, 500)
     if figure == "wang-hegde-2019-figure-2":
-        assert len(found["returns"]) == 12
+        assert len(found["returns"]) == curves
         assert {s["published"] for s in found["sentences"]} == {
             "limited sub-optimality",
             "similar performance",
