@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import compileall
+import contextlib
+import ctypes
 import gc
 import os
 import signal
@@ -18,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 import dpaudit
 from dpaudit.auditors.replay import sampler_check
+from tests import cheap_runs
 
 # Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -41,10 +44,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("CI", None)
 
 # A target that a test edits twice in a second has the bytecode of its first form, where there is any. That of
-# the package is made once: each interpreter that a test starts would compile it again. That of the tests is
-# kept from run to run: to rewrite their assertions takes longer than to import them.
+# the package is made once: each interpreter that a test starts would compile it again.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-sys.dont_write_bytecode = False  # until all are collected
 if "PYTEST_XDIST_WORKER" not in os.environ:
     compileall.compile_dir(Path(dpaudit.__file__).parent, quiet=2)
 
@@ -58,6 +59,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    _collapse_pages()
+
+
+def _collapse_pages() -> None:
+    """Put the memory so far on large pages, where the system does: a fork copies each page's entry."""
+    with contextlib.suppress(OSError, AttributeError):  # no Linux, or none that has this
+        madvise, size = ctypes.CDLL(None).madvise, 2**21
+        for line in Path("/proc/self/maps").read_text(encoding="ascii").splitlines():
+            ends, access, _, _, file, *_ = line.split()
+            start, end = (int(each, 16) for each in ends.split("-"))
+            if "w" in access and file == "0":
+                for at in range(-(-start // size) * size, end - size + 1, size):
+                    madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), 25)  # MADV_COLLAPSE
 
 
 @pytest.hookimpl(wrapper=True)
@@ -79,7 +93,7 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
-_DRAWS = {name: getattr(sampler_check, name) for name in ("DRAWS", "SLOW_DRAWS", "CHOICES")}
+Cheaply = Callable[[str, pytest.MonkeyPatch], None]
 
 
 @pytest.fixture(scope="session")
@@ -88,31 +102,51 @@ def nightly(pytestconfig: pytest.Config) -> bool:
     return "not nightly" not in pytestconfig.getoption("markexpr")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _few_draws_of_samplers(nightly: bool) -> Iterator[None]:
-    """Every day a replay tests samplers with a tenth of its draws; `full_sampler_check` takes them all.
+@pytest.fixture(scope="session")
+def cheaply(nightly: bool) -> Cheaply:
+    """Make audits cheap in one of the ways of cheap_runs.py, by day."""
 
-    The probability of a false alarm is the same. Most tests of replay are about other faults, and their
-    draws cost more than all else that they do.
-    """
-    with pytest.MonkeyPatch.context() as patch:
+    def begin(name: str, patch: pytest.MonkeyPatch) -> None:
         if not nightly:
-            for name, draws in _DRAWS.items():
-                patch.setattr(sampler_check, name, draws // 10)
+            patch.setenv(name, "1")
+            cheap_runs.WAYS[name](patch.setattr)
+
+    return begin
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_draws_of_samplers(cheaply: Cheaply) -> Iterator[None]:
+    """Most tests of replay are about other faults, and their draws cost more than all else that they do."""
+    with pytest.MonkeyPatch.context() as patch:
+        cheaply("DPAUDIT_TESTS_WITH_FEW_DRAWS", patch)
         yield
+
+
+@pytest.fixture
+def full_sampler_check(monkeypatch: pytest.MonkeyPatch, nightly: bool) -> None:
+    """The sampler check as an audit makes it, with all its draws."""
+    if not nightly:
+        monkeypatch.delenv("DPAUDIT_TESTS_WITH_FEW_DRAWS")
+        for name in cheap_runs.DRAWS:
+            monkeypatch.setattr(sampler_check, name, 10 * getattr(sampler_check, name))
+
+
+@pytest.fixture
+def few_runs(cheaply: Cheaply, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays make few runs, where each of them is a process and something else is tested."""
+    cheaply("DPAUDIT_TESTS_WITH_FEW_RUNS", monkeypatch)
+
+
+@pytest.fixture
+def runs_in_threads(cheaply: Cheaply, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a target are threads of its process."""
+    cheaply("DPAUDIT_TESTS_IN_THREADS", monkeypatch)
 
 
 @pytest.fixture
 def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets run in processes of their own, as they do wherever nothing is said."""
     monkeypatch.delenv("DPAUDIT_IN_PROCESS")
-
-
-@pytest.fixture
-def full_sampler_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sampler check as an audit makes it, with all its draws."""
-    for name, draws in _DRAWS.items():
-        monkeypatch.setattr(sampler_check, name, draws)
 
 
 @pytest.fixture(scope="session")

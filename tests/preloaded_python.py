@@ -97,7 +97,7 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     """Take over a program's environment, its search path and what it wants to hear of warnings."""
     import warnings
 
-    import runs_in_threads
+    import cheap_runs
 
     before = os.environ.get("PYTHONPATH", "")
     os.environ.clear()
@@ -111,8 +111,9 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     if after.partition(os.pathsep)[0] != before.partition(os.pathsep)[0] or arguments[:2] == ["-m", "pytest"]:
         for name in [name for name in sys.modules if name.partition(".")[0] == "dpaudit"]:
             del sys.modules[name]
-    if runs_in_threads.VARIABLE in os.environ:
-        runs_in_threads.patch_host()
+    for name, way in cheap_runs.WAYS.items():
+        if name in os.environ:
+            way(setattr)
 
 
 def execute(arguments: list[str]) -> None:
@@ -143,8 +144,27 @@ def execute(arguments: list[str]) -> None:
         runpy.run_path(arguments[0], run_name="__main__")
 
 
+def end(status: int) -> None:
+    """End as Python ends, but for the taking apart of all modules, which copies the server's memory."""
+    import atexit
+    import threading
+
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "run":
         run(sys.argv[2], sys.argv[3:])
     else:
-        execute(serve(sys.argv[2]))
+        ended = 0
+        try:
+            execute(serve(sys.argv[2]))
+        except SystemExit as error:
+            if not isinstance(error.code, int | None):
+                raise
+            ended = error.code or 0
+        end(ended)

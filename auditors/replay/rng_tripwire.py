@@ -9,6 +9,7 @@ it gives both sides of a pair the same, so that a replay detects whatever it add
 is found by what it changes, where the same recording is replayed on the same data.
 """
 
+import operator
 import os
 import random
 import sys
@@ -157,8 +158,8 @@ class _Tap:
     def __init__(self, system: Callable[[int], bytes]) -> None:
         self._system = system
         self._notes: list[Callable[[FrameType], None]] = []
-        #: A module's names, their number, whether it is installed, and the places, by the id of the first.
-        self._seen: dict[int, tuple[dict[str, Any], int, bool, frozenset[str]]] = {}
+        self._modules: list[Any] = []
+        self._seen: list[_Names] = []
 
         def urandom(size: int, /) -> bytes:
             for note in list(self._notes):
@@ -188,25 +189,34 @@ class _Tap:
                 self._replace(self._urandom, self._system, first=False)
 
     def _replace(self, old: Callable[[int], bytes], new: Callable[[int], bytes], *, first: bool) -> None:
-        seen = {}
-        for module in list(sys.modules.values()):
-            if not issubclass(type(module), ModuleType):
-                continue  # it only pretends to be one, as libraries of cffi do
-            names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
-            known = self._seen.get(id(names)) or (names, -1, _is_installed(names), _NOWHERE)
-            _, size, installed, places = known
-            if size != len(names) or (first and not installed):
-                if [value for value in list(names.values()) if value is old]:  # few modules do
-                    places |= {name for name, value in list(names.items()) if value is old}
-                known = names, len(names), installed, places
-            for name in places:
-                if names.get(name) is old:
-                    names[name] = new
-            seen[id(names)] = known
-        self._seen = seen
+        modules = list(sys.modules.values())
+        if len(modules) != len(self._modules) or not all(map(operator.is_, modules, self._modules)):
+            self._modules, known = modules, {id(one.names): one for one in self._seen}
+            # What only pretends to be a module, as libraries of cffi do, is none; and a module's own way to
+            # its names may be to load it first.
+            real = [module for module in modules if issubclass(type(module), ModuleType)]
+            found = [object.__getattribute__(module, "__dict__") for module in real]
+            self._seen = [known.get(id(names)) or _Names(names) for names in found]
+        for one in self._seen:
+            if one.size != len(one.names) or (first and not one.installed):
+                one.look_for(old)
+            for name in one.places:
+                if one.names.get(name) is old:
+                    one.names[name] = new
 
 
-_NOWHERE = frozenset[str]()
+class _Names:
+    """A module's names, how many there were, whether it is installed, and which the function had."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names, self.size, self.places = names, -1, set[str]()
+        self.installed = _is_installed(names)
+
+    def look_for(self, function: Callable[[int], bytes]) -> None:
+        """Add the names that are bound to it now."""
+        self.size = len(self.names)
+        if [value for value in list(self.names.values()) if value is function]:  # few modules have one
+            self.places |= {name for name, value in list(self.names.items()) if value is function}
 
 
 def _is_installed(names: Mapping[str, Any]) -> bool:

@@ -38,7 +38,10 @@ _BINS = 36
 #: No factor of a bet may fall below this: one unlucky pair never takes everything.
 _FLOOR = 1e-3
 _NEWTON_STEPS = 10
-_CLOSE_ENOUGH = 1e-7
+#: A step that promises less growth than this is not taken.
+_CLOSE_ENOUGH = 1e-10
+#: A step takes this part of the room up to where a bet is not allowed; none is shorter than the other.
+_MOST_OF_ROOM, _SHORTEST = 0.8, 2e-3
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class Bets:
 
     def log_wealth(self, x: Array, y: Array) -> Array:
         """Log of the product of E over runs with counts x and y [bins, ...] on the two sides, [e, ...]."""
-        return np.asarray(np.log(self.data) @ x + np.log(self.neighbour) @ y)
+        found, placed = np.zeros((len(self.growth), *x.shape[1:])), self.growth > 0  # else all factors are 1
+        found[placed] = np.log(self.data[placed]) @ x + np.log(self.neighbour[placed]) @ y
+        return found
 
 
 def both_directions(one: Bets, other: Bets) -> Bets:
@@ -117,75 +122,73 @@ def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) ->
     q [bins] are estimated probabilities of the data's and the neighbour's runs, the tests phi are
     [e, c, bins] in [0, 1]. Returned are the bets and the test that each bets on, [e, bins].
     """
-    stake, hedge, growth = _maximise(p, q, phi, np.exp(epsilons)[:, None], deltas[:, None])
-    best = np.argmax(growth, axis=1)
-    row = np.arange(len(epsilons))
-    gained = growth[row, best]
-    chosen = phi[row, best]  # [e, bins]
-    stake, hedge = (np.where(gained > 0, value[row, best], 0.0)[:, None] for value in (stake, hedge))
-    cost = np.exp(epsilons)[:, None] * chosen + deltas[:, None]
-    bets = Bets(1 - hedge + stake * chosen, 1 + hedge - stake * cost, np.maximum(gained, 0.0))
-    return bets, chosen
+    odds, delta = np.exp(epsilons)[:, None], deltas[:, None]
+    found, growth = _maximise(p, q, phi, odds, delta), np.zeros(phi.shape[:-1])
+    staked = found[0].any(axis=1)
+    first, second = _factors(found[:, staked], phi[staked], odds[staked], delta[staked])
+    growth[staked] = np.log(first) @ p + np.log(second) @ q
+    best, row = np.argmax(growth, axis=1), np.arange(len(epsilons))
+    gained, chosen = growth[row, best], phi[row, best]
+    paid = _factors(np.where(gained > 0, found[:, row, best], 0.0), chosen, odds[:, 0], delta[:, 0])
+    return Bets(*paid, np.maximum(gained, 0.0)), chosen
 
 
-def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tuple[Array, Array, Array]:
-    """Newton's method for the concave growth of (stake, hedge), started at no bet, [e, c] each."""
+def _factors(at: Array, phi: Array, odds: Array, delta: Array) -> tuple[Array, Array]:
+    """What a bet with a stake and a hedge, at [2, ...], pays for a run on either side, [..., bins]."""
+    stake, hedge = at[..., None]
+    return 1 - hedge + stake * phi, 1 + hedge - stake * (odds[..., None] * phi + delta[..., None])
+
+
+def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> Array:
+    """Newton's method for the concave growth of stake and hedge, started at no bet; both, [2, e, c]."""
     cost = odds[..., None] * phi + delta[..., None]  # [e, c, bins]
-    found, rows = np.zeros((3, *phi.shape[:-1])), np.arange(len(phi))
-    stake, hedge, growth = found
-    reach, unfinished = np.ones_like(stake), False
 
-    def factors(stake: Array, hedge: Array) -> tuple[Array, Array]:
-        return 1 - hedge[..., None] + stake[..., None] * phi, 1 + hedge[..., None] - stake[..., None] * cost
+    def slopes(at: Array) -> tuple[Array, Array]:
+        """The growth's slopes by stake and hedge, and the step to the top of its quadratic, [2, e, c]."""
+        stake, hedge = at[..., None]
+        one, two = 1 / (1 - hedge + stake * phi), 1 / (1 + hedge - stake * cost)
+        one_phi, two_cost = one * phi, two * cost
+        to_stake, to_hedge = one_phi @ p - two_cost @ q, two @ q - one @ p
+        aa = (one_phi * one_phi) @ p + (two_cost * two_cost) @ q + 1e-12
+        ab = (one_phi * one) @ p + (two_cost * two) @ q
+        bb = (one * one) @ p + (two * two) @ q
+        step = np.stack([bb * to_stake + ab * to_hedge, aa * to_hedge + ab * to_stake])
+        return np.stack([to_stake, to_hedge]), step / np.maximum(aa * bb - ab * ab, 1e-15)
 
-    def allowed(stake: Array, hedge: Array) -> NDArray[np.bool_]:
-        # Linear in phi, each factor is least at phi = 0 or phi = 1, whichever bins there are.
-        first = np.minimum(1 - hedge, 1 - hedge + stake)
-        second = 1 + hedge - stake * (odds + delta)
-        return (stake >= 0) & (first > _FLOOR) & (second > _FLOOR)
+    def room(at: Array, step: Array) -> Array:
+        """How many such steps lead to a stake of 0, or a factor at the floor."""
+        (stake, hedge), (more, up), most = at, step, odds + delta
+        # With a stake of 0 or more one factor is least at phi = 0 and the other at phi = 1, in any bins.
+        have = np.stack([stake, 1 - hedge - _FLOOR, 1 + hedge - stake * most - _FLOOR])
+        taken = np.stack([-more, up, more * most - up])
+        steps = np.where(taken > 0, have / np.maximum(taken, 1e-300), np.inf)
+        return np.asarray(steps.min(axis=0))
 
-    first, second = factors(stake, hedge)
+    found, reach = np.zeros((2, *phi.shape[:-1])), np.ones(phi.shape[:-1])
+    at, rows = found.copy(), np.ones(len(phi), dtype=np.bool_)
+    slope, step = slopes(at)
     for _ in range(_NEWTON_STEPS):
-        one, two = 1 / first, 1 / second
-        one_phi, two_cost = one * phi, two * cost
-        to_stake = one_phi @ p - two_cost @ q
-        to_hedge = two @ q - one @ p
-        one, two = one * one, two * two
-        one_phi, two_cost = one * phi, two * cost
-        aa = (one_phi * phi) @ p + (two_cost * cost) @ q + 1e-12
-        ab = -(one_phi @ p + two_cost @ q)
-        bb = one @ p + two @ q
-        determinant = np.maximum(aa * bb - ab * ab, 1e-15)
-        move_stake = (bb * to_stake - ab * to_hedge) / determinant
-        move_hedge = (aa * to_hedge - ab * to_stake) / determinant
-        promised = move_stake * to_stake + move_hedge * to_hedge
-        if not unfinished and np.all(promised < _CLOSE_ENOUGH):
+        promised = (slope * step).sum(axis=0)
+        length = np.minimum(reach, _MOST_OF_ROOM * room(at, step))
+        length[(promised < _CLOSE_ENOUGH) | (length < _SHORTEST)] = 0.0
+        # Where there is no step none will follow: most claims that are true end here, with no bet.
+        left = length.any(axis=1)
+        if not left.any():
             break
-        length, inside = reach, np.zeros(reach.shape, dtype=np.bool_)
-        for _ in range(9):
-            inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
-            if inside.all():
-                break
-            length = np.where(inside, length, length / 2)
-        length = np.where(inside, length, 0.0)
-        new_stake, new_hedge = stake + length * move_stake, hedge + length * move_hedge
-        first, second = factors(new_stake, new_hedge)
-        reached = np.log(first) @ p + np.log(second) @ q
-        # A step too far is taken back, and the next one is shorter.
-        better = reached >= growth
+        if not left.all():
+            rows[rows] = left
+            phi, cost, odds, delta = (each[left] for each in (phi, cost, odds, delta))
+            at, slope, step = at[:, left], slope[:, left], step[:, left]
+            length, promised = length[left], promised[left]
+        ahead = at + length * step
+        next_slope, next_step = slopes(ahead)
+        # After a step too far, at whose end the growth falls faster than it rose, a shorter one is taken.
+        better = (next_slope * step).sum(axis=0) >= -promised
         reach = np.where(better, np.minimum(1.0, 2 * length), length / 4)
-        stake, hedge = np.where(better, new_stake, stake), np.where(better, new_hedge, hedge)
-        growth = np.where(better, reached, growth)
-        found[:, rows] = stake, hedge, growth
-        # Where there is no step inside none will follow: most claims that are true end here, with no bet.
-        left = reach.any(axis=1)
-        if not (left.all() and better.all()):
-            unfinished = unfinished or bool(np.any(promised[~left] >= _CLOSE_ENOUGH))
-            rows, phi, cost, odds, delta = rows[left], phi[left], cost[left], odds[left], delta[left]
-            stake, hedge, growth, reach = stake[left], hedge[left], growth[left], reach[left]
-            first, second = factors(stake, hedge)
-    stake, hedge, growth = found
-    return stake, hedge, growth
+        pairs = (ahead, at), (next_slope, slope), (next_step, step)
+        at, slope, step = (np.where(better, new, old) for new, old in pairs)
+        found[:, rows] = at
+    return found
 
 
 @dataclass(frozen=True)

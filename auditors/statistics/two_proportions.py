@@ -50,11 +50,15 @@ class Region:
 
     def p_value(self, ceiling: Ceiling) -> float:
         """The largest probability of the region under any q and any p <= ceiling(q)."""
-        p = np.clip(ceiling(self.edges[1:]), 0.0, 1.0)[:, None]  # [cells, 1]
+        return float(np.max(self._p_values(ceiling, slice(None))))
+
+    def _p_values(self, ceiling: Ceiling, cells: slice) -> Array:
+        """The same with q in each of some cells."""
+        p = np.clip(ceiling(self.edges[1:][cells]), 0.0, 1.0)[:, None]  # [cells, 1]
         beyond = scipy.special.bdtrc(np.maximum(self.starts - 1, 0), self.trials, p)  # [cells, groups]
         tail = np.where(self.starts > self.trials, 0.0, np.where(self.starts > 0, beyond, 1.0))
-        worst = float(np.max(np.sum(self.mass * tail, axis=1)))
-        return min(1.0, worst * (1 + 1e-9) + self.nuisance)
+        largest = np.sum(self.mass[cells] * tail, axis=1) * (1 + 1e-9) + self.nuisance
+        return np.asarray(np.minimum(1.0, largest))
 
     def largest_refuted(self, family: Callable[[float], Ceiling], highest: float, error: float) -> float:
         """The largest theta in [0, highest] with p-value at most `error` for all smaller theta.
@@ -62,7 +66,14 @@ class Region:
         Each ceiling of the family lies above the ones of smaller theta. The result is a lower bound on theta
         that fails with probability at most `error`; 0 if none is refuted.
         """
-        return largest_refuted(lambda theta: self.p_value(family(theta)) <= error, highest, 22)
+        worst = len(self.mass) // 2
+        while True:  # the largest theta that one cell refutes, until no other cell refutes less
+            cell = slice(worst, worst + 1)
+            most = largest_refuted(lambda t: bool(self._p_values(family(t), cell)[0] <= error), highest, 22)  # noqa: B023
+            found = self._p_values(family(most), slice(None))
+            if most == 0.0 or np.max(found) <= error:
+                return most
+            worst = int(np.argmax(found))
 
 
 def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Region:

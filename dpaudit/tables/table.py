@@ -98,6 +98,13 @@ class Table:
         known = [own for own in vars(Table) if callable(vars(Table)[own]) and not own.startswith("_")]
         raise AttributeError(no_such(name, known), name=name, obj=self)
 
+    def __getitem__(self, column: object) -> NoReturn:
+        """Say where a column is named, and that rows are not handed out; raises `TypeError`."""
+        raise TypeError(
+            f"a table does not hand out {column!r}: name a column where it is released, as in "
+            '`table.sum("minutes", lower=0, upper=60)`'
+        )
+
     @complete("bound")
     def bound(self, *, rows_per_unit: int | None = None, groups_per_unit: int | None = None) -> Table:
         """Keep at most so many rows of each unit, in at most so many groups.

@@ -138,15 +138,6 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audits make few runs, where each of them is a process and something else is tested."""
-    from dpaudit.auditors.replay import forced_outputs, replay
-
-    monkeypatch.setattr(replay, "FIRST", 1)
-    monkeypatch.setattr(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
-
-
-@pytest.fixture
 def mine(tmp_path: Path) -> Callable[[str], str]:
     """The reference of an object in a user's module; ``own("sums")`` is ``.../mine.py:sums``."""
     path = tmp_path / "mine.py"

@@ -93,13 +93,13 @@ def test_the_search_finds_the_spot_and_says_what_it_used() -> None:
     assert f"the worst of {found.evaluations} searched" in found.pair.description
     assert found.trial_seed != 3
     assert found.value == _distance(_pair(found.point), found.trial_seed)
-    again = search_worst_pair(_pair, [(0.0, 1.0)], _distance, seed=3, generations=8)
-    assert again.point.tobytes() == found.point.tobytes()
+    short = [search_worst_pair(_pair, [(0.0, 1.0)], _distance, seed=3, generations=2) for _ in range(2)]
+    assert short[0].point.tobytes() == short[1].point.tobytes()
     # On fresh trials the leak is still there: 3.5 apart, give or take 0.16.
     assert _distance(found.pair, 3) > 2.5
 
 
-def test_what_a_search_reports_is_biased_and_a_fresh_test_is_not() -> None:
+def test_what_a_search_reports_is_biased_and_a_fresh_test_is_not(nightly: bool) -> None:
     noise = Plain(lambda data, generator: float(generator.normal(scale=1.0 + 1e-9 * data[0])))
 
     def distance(pair: Pair, seed: int) -> float:
@@ -109,8 +109,9 @@ def test_what_a_search_reports_is_biased_and_a_fresh_test_is_not() -> None:
     found = search_worst_pair(_pair, [(0.0, 1.0)], distance, seed=1, generations=8)
     standard_error = np.sqrt(2 / 20)
     assert found.value > 2 * standard_error
-    fresh = run_trials(noise, found.pair, 5_000, seed=1)
-    assert abs(fresh.neighbour.mean() - fresh.data.mean()) < 5 * np.sqrt(2 / 5_000)
+    runs = 5_000 if nightly else 500
+    fresh = run_trials(noise, found.pair, runs, seed=1)
+    assert abs(fresh.neighbour.mean() - fresh.data.mean()) < 5 * np.sqrt(2 / runs)
 
 
 def weighted(data: Any, curator: Curator) -> Any:

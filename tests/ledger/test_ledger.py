@@ -30,6 +30,7 @@ from dpaudit.errors import (
     UsageError,
 )
 from dpaudit.ledger.ledger import Header
+from tests.sweeps import sweep
 
 BY_HAND = """\
 {"record":"header","schema":"dpaudit.ledger/1","algorithm":"dp-apvi","unit":"trajectory",\
@@ -178,7 +179,7 @@ def test_a_file_cut_at_any_byte_is_never_complete(tmp_path: Path) -> None:
                 ledger.require_certifiable()
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x20, 0x80])
+@sweep("mask", [0x01, 0x20, 0x80], everyday=(0, 2))
 def test_every_byte_that_is_changed_is_noticed(tmp_path: Path, mask: int) -> None:
     whole = written(tmp_path / "l.jsonl").read_bytes()
     for position in range(len(whole)):

@@ -54,8 +54,10 @@ BEGIN, END = "<!-- written by nox -s mutation -->", "<!-- end -->"
 FOLD = tuple(f"accountants/composition/test_{name}.py" for name in ("composition", "plain_columns", "groups"))
 #: The tests of an audit's bound and verdict, one event or many bets.
 STATISTICS = tuple(f"auditors/statistics/test_{name}.py" for name in ("betting", "sequential", "threshold"))
-#: The tests of the exact loss, of noise that is shifted for it, and of samplers.
-REPLAYS = tuple(f"auditors/replay/{name}" for name in ("samples", "test_movement.py", "test_correlated.py"))
+#: The tests of the exact loss, of recordings that are shifted for it, and of samplers.
+SAMPLES = "auditors/replay/samples/test"
+LOSSES = f"{SAMPLES}_exact_loss_enumerated.py", f"{SAMPLES}_exact_loss.py"
+SHIFTED = f"{SAMPLES}_importance_sampling.py", f"{SAMPLES}_hidden_samples.py"
 #: Where a wrong sign makes a bound false, each with the tests that are to notice it.
 FILES = {
     "dpaudit/accountants/closed_forms/rounding.py": ("accountants/closed_forms",),
@@ -74,7 +76,7 @@ FILES = {
     "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms/test_columns.py", *FOLD[:2]),
     "dpaudit/accountants/closed_forms/ranges.py": ("accountants/closed_forms",),
     "dpaudit/accountants/calibration/calibration.py": ("accountants/calibration",),
-    "dpaudit/accountants/calibration/check.py": ("accountants/calibration",),
+    "dpaudit/accountants/calibration/check.py": ("accountants/calibration/test_check.py",),
     "dpaudit/accountants/closed_forms/gaussian.py": ("accountants/closed_forms/test_gaussian.py",),
     "dpaudit/accountants/curves/curves.py": ("accountants/curves/test_curves.py",),
     "dpaudit/accountants/curves/rdp.py": ("accountants/curves/test_rdp.py",),
@@ -93,17 +95,16 @@ FILES = {
     "dpaudit/auditors/statistics/sequential.py": ("auditors/statistics/test_sequential.py",),
     "dpaudit/auditors/statistics/claim_points.py": ("auditors/statistics/test_claim_points.py",),
     "dpaudit/auditors/statistics/samples.py": ("auditors/statistics/test_samples.py",),
-    "dpaudit/auditors/statistics/tails.py": STATISTICS,
+    "dpaudit/auditors/statistics/tails.py": ("auditors/statistics/test_tails.py",),
     "dpaudit/auditors/statistics/learning/classifier.py": ("auditors/statistics/learning",),
     "dpaudit/auditors/statistics/gaussian_pair.py": ("auditors/statistics/test_gaussian_pair.py",),
     "dpaudit/auditors/statistics/right_guesses.py": ("auditors/statistics/test_right_guesses.py",),
     "dpaudit/auditors/sampling/one_run.py": ("auditors/sampling/test_one_run.py",),
-    "dpaudit/auditors/sampling/sampling.py": ("auditors/sampling/test_sampling.py",),
     "dpaudit/auditors/sampling/exact_ratio.py": ("auditors/sampling/test_sampling.py",),
-    "dpaudit/auditors/replay/exact_loss.py": REPLAYS,
-    "dpaudit/auditors/replay/importance_sampling.py": REPLAYS,
-    "dpaudit/auditors/replay/likelihood.py": REPLAYS,
-    "dpaudit/auditors/replay/sampler_check.py": REPLAYS,
+    "dpaudit/auditors/replay/exact_loss.py": LOSSES,
+    "dpaudit/auditors/replay/importance_sampling.py": SHIFTED,
+    "dpaudit/auditors/replay/likelihood.py": (*SHIFTED, *LOSSES),
+    "dpaudit/auditors/replay/sampler_check.py": (f"{SAMPLES}_sampler_check_tables.py",),
 }
 #: Fixtures of tests that look at other processes, in which nothing is exchanged.
 ELSEWHERE = {"python", "own_processes"}

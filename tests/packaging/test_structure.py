@@ -137,6 +137,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "conditions of what is inside, trials held to theirs": ("accountants/conditions.py, dpaudit/curator", 76),
     "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 53),
     "copies of what cannot change": ("dpaudit/models.py", 5),
+    "a replaced unit's own part in calibrate": ("dpaudit/app/verbs/planning/calibrate.py", 8),
     "runs that do not end as findings": ("dpaudit/app/gate, app/options/foreign_code.py", 23),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 48),
     "configurations behind a link refused": ("dpaudit/app/verbs/gate.py", 3),
@@ -213,9 +214,10 @@ GROWN: dict[str, tuple[str, int]] = {
     "workers that can be stopped at any moment": ("auditors/sampling/workers.py", 29),
     "outputs compared as they were sent": ("auditors/comparison/output_comparison.py, replay/replay.py", 7),
     "blocks of lines read and composed": ("dpaudit/ledger, accountants and accountants/composition", 137),
-    "watched places kept between runs, several runs watched at once": ("auditors/replay/rng_tripwire.py", 57),
+    "watched places kept between runs, several runs watched at once": ("auditors/replay/rng_tripwire.py", 67),
     "release lines made of what earlier ones share": ("dpaudit/ledger, certificate", 35),
-    "bets, lattices and mixtures in fewer steps": ("auditors/statistics/betting.py, accountants", 26),
+    "bets, lattices and mixtures in fewer steps": ("auditors/statistics/betting.py, accountants", 29),
+    "bounds on two proportions from the worst cell": ("auditors/statistics/two_proportions.py", 11),
 }
 
 WALK = """

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import itertools
 import math
 from collections import Counter, defaultdict
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import flint
 import mpmath as mp
 import numpy as np
 import pytest
@@ -96,9 +98,23 @@ def merged(between_p: Any, between_q: Any, edges: list[Any]) -> Atoms:
     return [(between_p(low, high), between_q(low, high)) for low, high in itertools.pairwise(ends)]
 
 
+@functools.cache
+def normal_cdf(x: Any) -> Any:
+    """As `mp.ncdf`, by the error function of FLINT, to as many digits in a tenth of the time."""
+    if mp.isinf(x):
+        return mp.mpf(x > 0)
+    flint.ctx.prec = mp.mp.prec + 30
+    negative, mantissa, exponent, _ = x._mpf_
+    over = flint.arb(mantissa if negative else -mantissa) * flint.arb(2) ** exponent / flint.arb(2).sqrt()
+    mantissa, exponent = (over.erfc() / 2).mid().man_exp()
+    return mp.ldexp(mp.mpf(int(mantissa)), int(exponent))
+
+
 def normal(low: Any, high: Any) -> Any:
     """The probability of a range by its nearer tail: the difference of two numbers close to 1 would be 0."""
-    return mp.ncdf(-low) - mp.ncdf(-high) if low > 0 else mp.ncdf(high) - mp.ncdf(low)
+    if low > 0:
+        return normal_cdf(-low) - normal_cdf(-high)
+    return normal_cdf(high) - normal_cdf(low)
 
 
 def gaussian_atoms(mu: Any, rate: Any) -> Atoms:
@@ -694,16 +710,22 @@ def sound(mix: list[tuple[Any, int]], deltas: Sequence[float], neighbouring: Nei
     return seen + Counter({"mixes": 1, "exact": int(truth.exact), "runs": sum(n for _, n in mix)})
 
 
-def swept(first: st.SearchStrategy[Any], examples: int) -> None:
-    """`sound` for so many mixes."""
-    deltas = st.sampled_from(DELTAS).map(lambda delta: (delta,))
+def swept(first: st.SearchStrategy[Any], examples: int, deltas: tuple[float, ...] = DELTAS) -> None:
+    """`sound` for so many mixes, at one delta each."""
+    one = st.sampled_from(deltas).map(lambda delta: (delta,))
 
     @settings(parent=settings(), max_examples=examples, deadline=None)
-    @given(mix=mixes(first), deltas=deltas, neighbouring=st.sampled_from(list(Neighbouring)))
+    @given(mix=mixes(first), deltas=one, neighbouring=st.sampled_from(list(Neighbouring)))
     def test(mix: list[tuple[Any, int]], deltas: tuple[float], neighbouring: Neighbouring) -> None:
         sound(mix, deltas, neighbouring)
 
     test()
+
+
+def test_the_normal_distribution_is_that_of_mpmath() -> None:
+    with mp.workdps(DIGITS):
+        for x in map(mp.mpf, (-41.5, -12, -1e-5, 0, 0.3, 7, 40)):
+            assert mp.almosteq(normal_cdf(x), mp.ncdf(x), rel_eps=mp.mpf(10) ** -(DIGITS - 5))
 
 
 def test_far_noise_reveals_nothing() -> None:
@@ -715,7 +737,8 @@ def test_far_noise_reveals_nothing() -> None:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_no_answer_is_below_the_truth(kind: str) -> None:
-    swept(KINDS[kind], 2)
+    """Some mixes take minutes at a delta past 1e-30: those are for the night."""
+    swept(KINDS[kind], 2, DELTAS[:5])
 
 
 @pytest.mark.nightly

@@ -172,6 +172,12 @@ def test_a_method_that_there_is_not_names_the_one_that_was_meant(name: str, mean
         asked(bounded(lambda table: getattr(table, name)))
 
 
+@pytest.mark.parametrize("picked", [lambda table: table["minutes"], list], ids=["a column", "the rows"])
+def test_columns_and_rows_are_not_handed_out(picked: Any) -> None:
+    with pytest.raises(TypeError, match="name a column where it is released"):
+        asked(bounded(picked))
+
+
 def test_a_table_of_no_unit_is_refused() -> None:
     def algorithm(frame: Any, curator: Any) -> None:
         curator.table(frame)

@@ -23,6 +23,7 @@ from dpaudit.accountants.calibration.check import (
     opinion_of_rho,
 )
 from dpaudit.accountants.interval import interval
+from dpaudit.accountants.privacy_loss.contour.factors import Cumulant
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
@@ -108,6 +109,22 @@ def test_a_divergence_of_gaussian_noise_is_rounded_up() -> None:
             exact = 3 * Fraction(alpha) / 2 / Fraction(sigma) ** 2
             figure = Fraction(leading_figure(asked(runs, RDP(alpha=alpha, epsilon=1.0)).guarantee))
             assert exact <= figure <= exact * (1 + Fraction(1e-12))
+
+
+def test_errors_of_moments_count_and_quotients_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment of 1/4 that may be 3/4 too small, at order 4: the divergence may be 1/3, and no double is."""
+    monkeypatch.setattr(check, "total_cumulant", lambda *_: Cumulant(0.25, 0.0, 0.0, 0.75))
+    figure = leading_figure(asked([(GAUSSIAN, 1)], RDP(alpha=4.0, epsilon=1.0)).guarantee)
+    assert Fraction(1, 3) <= Fraction(figure) <= Fraction(1, 3) * (1 + Fraction(1e-12))
+    monkeypatch.setattr(check, "minimum", lambda *_: math.log(3.0))
+    found = opinion_of_divergences([(GAUSSIAN, 1)], ADD, ApproxDP(epsilon=1.0, delta=1e-6))
+    with mpmath.workdps(40):
+        exact = (
+            mpmath.mpf(1) / 3
+            + mpmath.log(mpmath.mpf(3) / 4)
+            - (mpmath.log(mpmath.mpf(1e-6)) + mpmath.log(4)) / 3
+        )
+        assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-12"))
 
 
 def test_the_larger_order_of_a_sampled_pair_counts() -> None:

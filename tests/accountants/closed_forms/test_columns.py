@@ -63,6 +63,13 @@ def test_columns_cost_what_mechanisms_cost_and_never_less(
         assert single <= found <= single * (1 + 1e-12)
 
 
+def test_gaussian_noise_has_a_pure_epsilon_only_where_nothing_moves() -> None:
+    moves = [0.0, 5e-324, 0.5, 1.0, 2.0]
+    found = pure_epsilon.many("gaussian", np.array(moves), np.ones(5)).tolist()
+    assert found[0] == 0.0
+    assert all(math.isnan(each) for each in found[1:])
+
+
 @given(rows=st.lists(st.tuples(USUAL, USUAL), min_size=1, max_size=20))
 def test_quotients_and_squares_are_within_two_steps_of_the_exact_ones(
     rows: list[tuple[float, float]],

@@ -115,6 +115,8 @@ SLOW = {
     "truncated-poisson-sampled",
     "sampled-matrix",
     "mixture-of-gaussians",
+    "random-allocation",
+    "sampled-records",
 }
 
 
@@ -233,7 +235,7 @@ def test_with_all_answers_the_pair_alone_is_below_the_divergences() -> None:
     assert each["pld"] < 0.95 * each["rdp"]
 
 
-@pytest.mark.parametrize("kind", list(MECHANISMS))
+@sweep("kind", list(MECHANISMS), everyday=all_but(*SLOW - {"sampled-matrix"}))
 def test_bounds_are_sorted_nonnegative_below_the_pure_sum_and_monotone_in_delta(kind: str) -> None:
     mechanism = MECHANISMS[kind]
     try:

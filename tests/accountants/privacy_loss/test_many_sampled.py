@@ -12,6 +12,7 @@ from dpaudit.accountants.privacy_loss.contour import many_sampled
 from dpaudit.accountants.privacy_loss.contour.factors import Cumulant
 from dpaudit.accountants.privacy_loss.contour.many_sampled import FEW, cumulants
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
+from tests.sweeps import sweep
 
 ABSCISSAE = (1e-3, 0.3, 1.0, 5.0, 20.0, 60.0, 1000.0)
 
@@ -33,7 +34,7 @@ def added(parts: list[Cumulant]) -> Cumulant:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("rate", [(1e-10, 1e-6), (1e-4, 0.5), (0.3, 0.99)])
-@pytest.mark.parametrize("mu", [(0.5, 0.99), (0.01, 4.0), (5.0, 20.0), (1e-6, 1e-3), (0.9, 60.0)])
+@sweep("mu", [(0.5, 0.99), (0.01, 4.0), (5.0, 20.0), (1e-6, 1e-3), (0.9, 60.0)], everyday=(2, 3), ids=str)
 def test_together_they_are_what_they_are_one_by_one(
     mu: tuple[float, float], rate: tuple[float, float], *, first: bool
 ) -> None:
@@ -48,7 +49,7 @@ def test_together_they_are_what_they_are_one_by_one(
 
 
 @pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("c", [0.3, 5.0, 20.0])
+@sweep("c", [0.3, 5.0, 20.0], everyday=(0, 1))
 def test_the_truth_lies_within_the_error(c: float, *, first: bool) -> None:
     factors = drawn((0.51, 0.99), (1e-3, 0.4), FEW, first=first)
     power = c + 1.0 if first else -c

@@ -67,7 +67,9 @@ def test_broken(dp_audit):
 
 
 @pytest.fixture
-def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, python: list[str]) -> Any:
+def session(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, python: list[str], few_runs: None
+) -> Any:
     """Run pytest in a process of its own on one test file, with the plugin and those that are named."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

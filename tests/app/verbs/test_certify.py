@@ -80,7 +80,7 @@ def test_a_release_over_its_own_claim_explains_the_exit_code(
     assert (both.exit_code, words in " ".join(both.stdout.split())) == (1, False)
 
 
-@pytest.mark.usefixtures("few_runs", "own_processes")
+@pytest.mark.usefixtures("few_runs", "own_processes", "runs_in_threads")
 def test_the_holder_of_rows_without_a_unit_is_told_the_column_and_what_to_do(
     dpaudit: Any, tmp_path: Path
 ) -> None:

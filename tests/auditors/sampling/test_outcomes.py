@@ -187,17 +187,21 @@ def test_the_scale_of_noise_is_not_seen_by_a_linear_score(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("method", ["threshold", "sequential"])
-def test_what_comes_late_is_an_outcome_too(method: Any) -> None:
-    """Nobody decides by the first runs that there will be no others: one in twenty raises, on one side."""
+def test_what_comes_late_is_an_outcome_too(method: Any, nightly: bool) -> None:
+    """Nobody decides by the first runs that there will be no others: one in twenty raises, on one side.
+
+    By day one in ten, and fewer runs.
+    """
+    often, runs = (0.05, 3000) if nightly else (0.1, 1000)
 
     def rarely(data: Any, random: np.random.Generator) -> Any:
-        if len(data) == 10 and random.random() < 0.05:
+        if len(data) == 10 and random.random() < often:
             raise KeyError
         return random.laplace(size=(2,) if random.random() < 0.01 else ())
 
-    found = audited(rarely, method, trials=3000, epsilon=0.5)
+    found = audited(rarely, method, trials=runs, epsilon=0.5)
     assert found.verdict is Experiment.REFUTED
-    assert found.trials == 3000
+    assert found.trials == runs
 
 
 def test_a_run_that_raises_has_an_exact_ratio() -> None:

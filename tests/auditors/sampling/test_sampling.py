@@ -100,12 +100,13 @@ def test_an_algorithm_that_fails_is_named_by_its_trial_with_an_exact_ratio_too()
 
 
 @sweep("method", ["threshold", "sequential", "gdp"], everyday=(0, 2))
-def test_it_is_the_test_of_the_trials_scores(method: Any) -> None:
+def test_it_is_the_test_of_the_trials_scores(method: Any, nightly: bool) -> None:
+    runs = 3000 if nightly else 400
     claim = Claim(GDP(mu=3.0)) if method == "gdp" else CLAIM
     audit = audit_by_sampling(
-        rows(0.5), [PAIR], SamplingPlan(3000, seed=4), method=method, claim=claim, delta=None
+        rows(0.5), [PAIR], SamplingPlan(runs, seed=4), method=method, claim=claim, delta=None
     )
-    trials = run_trials(rows(0.5), PAIR, 3000, seed=4)
+    trials = run_trials(rows(0.5), PAIR, runs, seed=4)
     samples = Samples(trials.data, trials.neighbour, 4)
     tests: dict[str, Any] = {"threshold": threshold, "sequential": sequential, "gdp": gaussian_trade_off}
     if method == "gdp":
@@ -114,28 +115,31 @@ def test_it_is_the_test_of_the_trials_scores(method: Any) -> None:
     assert audit == tests[method](samples, claim=claim)
 
 
-def test_a_score_is_learned_of_all_the_outputs_numbers() -> None:
+def test_a_score_is_learned_of_all_the_outputs_numbers(nightly: bool) -> None:
+    runs = 2000 if nightly else 300
+
     def vector(data: Any, generator: np.random.Generator, trials: int) -> Any:
         return data + generator.laplace(scale=0.5, size=(trials, 2))
 
     mechanism = Plain(lambda data, generator: vector(data, generator, 1)[0], rows=vector)
-    plan = SamplingPlan(2000, seed=1)
+    plan = SamplingPlan(runs, seed=1)
     audit = audit_by_sampling(mechanism, [PAIR], plan, claim=CLAIM)
-    trials = run_trials(mechanism, PAIR, 2000, seed=1)
+    trials = run_trials(mechanism, PAIR, runs, seed=1)
     expected = sequential(Samples(trials.data, trials.neighbour, 1), claim=CLAIM)
     assert (audit.epsilon_lower, audit.p_value) == (expected.epsilon_lower, expected.p_value)
-    assert audit.trials == expected.trials == 2000
+    assert audit.trials == expected.trials == runs
 
 
 @sweep("method", ["threshold", "sequential", "gdp"], everyday=(0, 2))
-def test_an_array_of_one_number_is_that_number(method: Any) -> None:
+def test_an_array_of_one_number_is_that_number(method: Any, nightly: bool) -> None:
     def column(data: Any, generator: np.random.Generator, trials: int = 1) -> Any:
         return data.sum() + generator.laplace(scale=0.5, size=(trials, 1))
 
     one_number = Plain(lambda data, generator: column(data, generator)[0], rows=column)
     claim = Claim(GDP(mu=3.0)) if method == "gdp" else CLAIM
     found, expected = (
-        audit_by_sampling(which, [PAIR], SamplingPlan(3000, seed=4), method=method, claim=claim, delta=None)
+        audit_by_sampling(which, [PAIR], SamplingPlan(runs, seed=4), method=method, claim=claim, delta=None)
+        for runs in (3000 if nightly else 400,)
         for which in (one_number, rows(0.5))
     )
     assert found == expected
@@ -177,6 +181,7 @@ def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(
     for seed in range(3 if learner == "logistic" and nightly else 1):
         runs = _keeps_half(700, seed)
         sizes = (30, 65, 128, 150, 300, 513, 700) if learner == "logistic" else (128, 150, 300)
+        sizes = sizes if nightly else (65, 150, 300)
         found = [
             sequential(Samples(runs.data[:size], runs.neighbour[:size]), claim=claim, learner=learner)
             for size in sizes
@@ -221,30 +226,30 @@ def test_false_alarms_of_a_learned_score_over_all_extensions_are_no_more_than_st
     assert refuted <= 45
 
 
-def test_several_pairs_share_one_error() -> None:
+def test_several_pairs_share_one_error(nightly: bool) -> None:
+    runs = 5000 if nightly else 1000
     seen: list[SoFar] = []
     audit = audit_by_sampling(
         rows(0.5),
         [SAME, PAIR],
-        SamplingPlan(5000, chunk=2500),
+        SamplingPlan(runs, chunk=runs // 2),
         claim=CLAIM,
         method="threshold",
         progress=seen.append,
     )
     assert (audit.pairs, audit.verdict, audit.confidence) == (2, Experiment.REFUTED, 0.95)
     assert [(so_far.pair, so_far.done, so_far.audit) for so_far in seen] == [
-        (0, 2500, None),
-        (0, 5000, None),
-        (1, 2500, None),
-        (1, 5000, None),
+        (0, runs // 2, None),
+        (0, runs, None),
+        (1, runs // 2, None),
+        (1, runs, None),
     ]
-    alone = audit_by_sampling(
-        rows(0.5), [PAIR], SamplingPlan(5000, chunk=2500), claim=CLAIM, method="threshold", confidence=0.975
-    )
+    plan = SamplingPlan(runs, chunk=runs // 2)
+    alone = audit_by_sampling(rows(0.5), [PAIR], plan, claim=CLAIM, method="threshold", confidence=0.975)
     assert audit.epsilon_lower == alone.epsilon_lower
     assert alone.p_value is not None
     assert audit.p_value == pytest.approx(2 * alone.p_value)
-    innocent = audit_by_sampling(rows(1.0), [SAME, PAIR], SamplingPlan(500), claim=CLAIM, confidence=0.999999)
+    innocent = audit_by_sampling(rows(1.0), [SAME, PAIR], SamplingPlan(200), claim=CLAIM, confidence=0.999999)
     assert innocent.verdict is Experiment.NOT_REFUTED
 
 
@@ -255,16 +260,16 @@ def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
         def mechanism(data: Any, generator: np.random.Generator) -> Any:
             nonlocal calls
             calls += 1
-            if calls == 2 * 1000 + 300:  # in the second chunk of the second pair
+            if calls == 2 * 300 + 250:  # in the second chunk of the second pair
                 raise KeyboardInterrupt
             return data.sum() + generator.laplace(scale=scale)
 
         return Plain(mechanism)
 
-    plan = SamplingPlan(1000, chunk=100)
+    plan = SamplingPlan(300, chunk=100)
     audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert audit.inconclusive == ("interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2",)
+    assert audit.inconclusive == ("interrupted by Ctrl-C after 100 of 300 runs a side, on pair 2 of 2",)
     audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
     assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, ())
 

@@ -38,7 +38,9 @@ def sampled(gradients: Any, random: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize(("loop", "refuted"), [(shuffled, True), (sampled, False)])
-def test_shuffled_batches_are_refuted_where_poisson_samples_are_claimed(loop: Loop, refuted: bool) -> None:
+def test_shuffled_batches_are_refuted_where_poisson_samples_are_claimed(
+    loop: Loop, refuted: bool, nightly: bool
+) -> None:
     """Fixed seeds; the innocent twin is refuted with a probability of at most 1e-6."""
     cost = dpaudit.epsilon(STEP, DELTA, count=RECORDS, neighbouring=Neighbouring.ZERO_OUT).guarantee
     claim = Claim(ApproxDP(epsilon=cost.epsilon, delta=DELTA), unit="record", neighbouring="zero-out")
@@ -51,7 +53,7 @@ def test_shuffled_batches_are_refuted_where_poisson_samples_are_claimed(loop: Lo
         Pair(data, blank, "one record blanked"),
         method="threshold",
         score=np.max,
-        trials=6000,
+        trials=6000 if nightly else 3000,
         confidence=1 - 1e-6,
         seed=1,
         in_process=True,

@@ -435,10 +435,10 @@ print(json.dumps({name: fingerprint(value) for name, value in target.ALL.items()
 """
 
 
-def _prints(folder: Path, hash_seed: str = "0") -> dict[str, str]:
+def _prints(start: list[str], folder: Path, hash_seed: str = "0") -> dict[str, str]:
     """The fingerprints of the algorithms of a folder, taken by a process of their own."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", PRINT, str(folder)]
+    command = [*start, "-c", PRINT, str(folder)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found: dict[str, str] = json.loads(result.stdout)
     return found
@@ -453,12 +453,15 @@ def _written(folder: Path, **changed: tuple[str, str]) -> Path:
     return folder
 
 
-def test_a_fingerprint_sees_bases_attributes_caches_and_modules_beside(tmp_path: Path) -> None:
-    before = _prints(_written(tmp_path / "same"))
+def test_a_fingerprint_sees_bases_attributes_caches_and_modules_beside(
+    tmp_path: Path, python: list[str]
+) -> None:
+    before = _prints(python, _written(tmp_path / "same"))
     # Innocent twins: the same files, and the same with other line numbers and remarks.
-    assert _prints(tmp_path / "same", hash_seed="1") == before
+    assert _prints([sys.executable], tmp_path / "same", hash_seed="1") == before
     remark = ("\nimport", "\n# A remark.\n\nimport")
-    again = _prints(_written(tmp_path / "remark", target=remark, helper=remark), hash_seed="2")
+    remarked = _written(tmp_path / "remark", target=remark, helper=remark)
+    again = _prints([sys.executable], remarked, hash_seed="2")
     assert again == before
     changes = [
         ("inherits", {"target": ("return rng.laplace(scale=1.0)", "return rng.laplace(scale=2.0)")}),
@@ -476,6 +479,6 @@ def test_a_fingerprint_sees_bases_attributes_caches_and_modules_beside(tmp_path:
         ("common", {"target": ("random.Random(3)", "random.Random(4)")}),
     ]
     for number, (names, changed) in enumerate(changes):
-        after = _prints(_written(tmp_path / str(number), **changed))
+        after = _prints(python, _written(tmp_path / str(number), **changed))
         differing = {name for name in before if after[name] != before[name]}
         assert differing - {"order"} == set(names.split()), changed  # the set holds classes that may change

@@ -73,6 +73,18 @@ def test_no_bet_gains_where_the_claim_is_true(epsilon: float, delta: float, nigh
     assert staked > 1.5 * pairs
 
 
+def test_no_factor_falls_below_the_floor_however_sure_the_past_is() -> None:
+    """Where some bins have hardly been seen on either side, the most growth is at a factor of nothing."""
+    random, least = np.random.default_rng(2), []
+    epsilons, deltas = np.array([0.0, 0.1, 1.0, 5.0, 11.0]), np.array([0.0, 0.5, 1e-6, 0.0, 1e-6])
+    for _ in range(150):
+        p, q = random.dirichlet(np.full(6, 0.05), 2)
+        phi = random.choice([random.random((5, 3, 6)), random.integers(0, 2, (5, 3, 6))])
+        bets, _ = best_bets(p, q, phi, epsilons, deltas)
+        least += [bets.data.min(), bets.neighbour.min()]
+    assert 1e-3 * (1 - 1e-9) <= min(least) < 2e-3
+
+
 def test_a_bet_against_another_claim_gains() -> None:
     """The planted fault of the test above: the same bets where twice as much may be revealed."""
     for bets in _bets(np.random.default_rng(1), 0.5, 0.05):

@@ -236,7 +236,7 @@ TESTED = [name for name in ZOO if name not in {"sparse-vector-3", "laplace-on-th
 def test_samplers_draw_what_the_figures_are_about(name: str, nightly: bool) -> None:
     specimen = ZOO[name]
     event, exact = events(name)
-    for batch, trials in ((True, 100_000 if nightly else 10_000), (False, 500)):
+    for batch, trials in ((True, 100_000 if nightly else 10_000), (False, 500 if nightly else 200)):
         scores = run_trials(
             specimen.algorithm, specimen.pair, trials, seed=4, score=specimen.score, batch=batch
         )

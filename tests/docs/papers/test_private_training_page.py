@@ -33,7 +33,7 @@ def script() -> Any:
         ("dp-sgd, softmax", 1.0),
         ("dp-sgd, network", 8.0),
     ],
-    everyday=(0, 2),
+    everyday=(0,),
 )
 def test_a_stored_figure_is_found_again(script: Any, method: str, epsilon: float) -> None:
     plan = script.PLANS["digits"]

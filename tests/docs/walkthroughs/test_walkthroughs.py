@@ -52,7 +52,7 @@ def test_what_a_page_shows_is_what_its_commands_print(tmp_path: Path) -> None:
         for one in commands(page)
         if not one[0].startswith(LONG)
     ],
-    everyday=(4, 6, -1),
+    everyday=(6, -1),
 )
 def test_a_command_prints_the_lines_that_are_shown_of_it(
     command: str, shown: str, python: list[str], tmp_path: Path

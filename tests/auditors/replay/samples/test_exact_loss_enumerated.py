@@ -26,6 +26,7 @@ from dpaudit import (
     PoissonSampled,
     RandomizedResponse,
     Release,
+    ReportNoisyMax,
 )
 from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.exact_loss import (
@@ -327,6 +328,16 @@ def test_a_secret_sample_has_a_density_if_its_rows_are_known() -> None:
         likelihood.require_densities([known, unknown])
 
 
-def test_an_unknown_mechanism_has_no_loss_in_closed_form() -> None:
+def test_what_is_not_known_has_no_loss_in_closed_form() -> None:
     unknown: Any = SimpleNamespace(release=SimpleNamespace(mechanism=object()), query=np.zeros(1))
     assert exact_loss._largest_loss(unknown, unknown) == 0.0
+    many = ReportNoisyMax(epsilon=1.0, noise_law="laplace")
+    assert exact_loss._largest_loss(entry(many, np.eye(500)[0]), entry(many, np.zeros(500))) == 0.0
+
+
+def test_the_largest_loss_of_a_choice_is_that_of_the_candidate_that_gains_most() -> None:
+    """The second, whose weight is 3/4 more: it is neither the likeliest nor the one of the largest sum."""
+    mechanism, one, other = Exponential(epsilon=2.0), [2.0, 0.75, 1.0], [2.25, 0.0, 1.5]
+    found = exact_loss._largest_loss(entry(mechanism, one), entry(mechanism, other))
+    rest = math.log(sum(map(math.exp, other)) / sum(map(math.exp, one)))
+    assert found == pytest.approx(0.75 + rest, rel=1e-12)

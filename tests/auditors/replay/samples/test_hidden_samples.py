@@ -60,12 +60,12 @@ def true_epsilon(rate: float, sigma: float, delta: float) -> float:
 
 
 @pytest.mark.parametrize("pair", [AMONG, ALONE])
-def test_the_bound_comes_close_and_is_not_passed(pair: Pair) -> None:
+def test_the_bound_comes_close_and_is_not_passed(pair: Pair, nightly: bool) -> None:
     truth = true_epsilon(RATE, SIGMA, DELTA)
     assert truth == pytest.approx(1.6845, abs=1e-3)
     found = [
         replay(summed(), [pair], claim=ADDED, replays=60, seed=seed, extreme_outputs=False)
-        for seed in range(2)
+        for seed in range(2 if nightly else 1)
     ]
     assert all(one.verdict is Experiment.NOT_REFUTED and not one.inconclusive for one in found)
     bounds = [one.epsilon_lower or 0.0 for one in found]
@@ -88,7 +88,7 @@ def test_many_steps_are_bounded_by_the_proof_and_by_what_one_step_has() -> None:
     assert 3.0 < (found.epsilon_lower or 0.0) <= 3.959
 
 
-def test_recordings_are_weighted_by_their_likelihood() -> None:
+def test_recordings_are_weighted_by_their_likelihood(nightly: bool) -> None:
     """The mean weight of recordings drawn otherwise is 1."""
     runs = Runs(summed(steps=2), {"claim": ADDED})
     pilot = runs.record(AMONG.data, LiveNoise(0))
@@ -97,7 +97,7 @@ def test_recordings_are_weighted_by_their_likelihood() -> None:
     assert [unit and unit.place for unit in units] == [8, 8]
     generator = np.random.default_rng(5)
     ratios = []
-    for seed in range(300):
+    for seed in range(300 if nightly else 100):
         entry = runs.record(AMONG.data, LiveNoise(seed + 1)).entries[0]
         steps = Steps.of(entry, units[0], 3.0)
         assert steps is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from dpaudit import (
     RKHS,
     DiscreteGaussian,
     DiscreteLaplace,
+    Exponential,
     ExponentialKernel,
     Frobenius,
     Gaussian,
@@ -28,6 +31,7 @@ from dpaudit import (
     RandomAllocation,
     RandomizedResponse,
     Release,
+    ReportNoisyMax,
     SampledMatrix,
     Shuffled,
     SmoothGaussian,
@@ -35,6 +39,7 @@ from dpaudit import (
     SymmetricGaussian,
     Toeplitz,
     TreeAggregation,
+    mechanisms,
 )
 from dpaudit.auditors.replay import sampler_check
 from dpaudit.auditors.replay.sampler_check import FALSE_ALARM, SamplerProbe
@@ -65,6 +70,9 @@ def test_bins_of_which_few_draws_are_expected_are_merged() -> None:
     for seen, sure in ((30.0, False), (31.0, True)):
         found = sampler_check._p_value(np.array([500.0, 500.0, seen]), impossible)
         assert (found == 0.0) is sure
+    # Half a draw is expected in the last bin: the others, and their one degree of freedom, are left.
+    found = sampler_check._p_value(np.array([510.0, 480.0, 30.0]), np.array([0.5, 0.4995, 0.0005]))
+    assert found == pytest.approx(float(stats.chi2.sf((480.0 - 509.49) ** 2 / 509.49, 1)), rel=1e-9)
     one = np.array([0.5, 0.499, 0.001])
     found = sampler_check._p_value(np.array([500.0, 499.0, 1.0]), one)
     assert found == pytest.approx(1.0)
@@ -124,14 +132,14 @@ def test_integers_that_are_as_good_as_the_line_are_counted_as_such() -> None:
 def test_a_new_mechanism_has_bins_to_three_sizes_of_its_noise() -> None:
     mechanism: Any = SimpleNamespace(
         typical_noise=2.0,
-        log_density=lambda output, query: float(stats.logistic.logpdf(output - query, scale=1.3).sum()),
+        log_density=lambda output, query: float(stats.gumbel_r.logpdf(output - query, scale=1.3).sum()),
     )
-    noise = stats.logistic.rvs(scale=1.3, size=500, random_state=2)
+    noise = stats.gumbel_r.rvs(scale=1.3, size=500, random_state=2)
     counts, probabilities = sampler_check._by_density(mechanism, np.array([5.0]), noise)
     edges = np.linspace(-6.0, 6.0, 13)
     assert np.array_equal(counts[:-1], np.histogram(noise, edges)[0])
     assert counts.sum() == 500
-    assert probabilities[:-1] == pytest.approx(np.diff(stats.logistic.cdf(edges, scale=1.3)), rel=1e-4)
+    assert probabilities[:-1] == pytest.approx(np.diff(stats.gumbel_r.cdf(edges, scale=1.3)), rel=1e-3)
     assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
 
 
@@ -145,7 +153,7 @@ def question(mechanism: Any, query: Any, **more: Any) -> Question:
 NOISE = MatrixMechanism(
     sigma=2.0, steps=9, strategy=Toeplitz(coefficients=(1.0, 0.5)), separation=3, sensitivity=L2(1.0)
 )
-SMOOTH = SmoothGaussian(alpha=0.1, beta=0.1, dimension=2, epsilon=1.0, delta=1e-6)
+SMOOTH = SmoothGaussian(alpha=0.1, beta=0.1, dimension=3, epsilon=1.0, delta=1e-6)
 PATHS = GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0))
 ALLOCATED = RandomAllocation(steps=4, mechanism=Gaussian(sigma=3.0, sensitivity=L2(1.0)))
 
@@ -159,16 +167,17 @@ TESTED: list[tuple[Any, Any, int]] = [
     (Gaussian(sigma=3.0, sensitivity=L2(1.0)), [1.0, 2.0, 3.0], 2001),
     (Laplace(scale=3.0, sensitivity=L1(1.0)), [1.0, 2.0], 2000),
     (SymmetricGaussian(sigma=3.0, dimension=3, sensitivity=Frobenius(1.0)), np.eye(3), 223 * 6),
-    (SMOOTH, [1.0, 2.0], 2000),
+    (SMOOTH, [1.0, 2.0, 3.0], 2001),
     (TreeAggregation(sigma=2.0, steps=4, sensitivity=L2(1.0)), [], 2000),
     (TreeAggregation(sigma=2.0, steps=4, sensitivity=Frobenius(1.0)), [], 2000),
     (NOISE, [], 2000),
+    (NOISE.model_copy(update={"steps": 2}), [], 2000),
     (SampledMatrix(rate=0.2, mechanism=NOISE), [], 2000),
     (ALLOCATED, [], 2000),
     (PATHS, [], 2000),
     (DiscreteGaussian(sigma=3.0, sensitivity=L2(1.0)), [1.0, 2.0], 2000),
     (DiscreteLaplace(scale=3.0, sensitivity=L1(1.0)), [1.0, 2.0], 2000),
-    (RandomizedResponse(epsilon=1.0, categories=4), [1.0, 2.0], 2000),
+    (RandomizedResponse(epsilon=3.0, categories=4), [1.0, 2.0], 2000),
 ]
 
 
@@ -205,11 +214,90 @@ def test_noise_that_is_half_as_large_again_does_not_fit(
     monkeypatch.setattr(
         type(inner), "sample", lambda self, value, *rest: 1.5 * true(self, value, *rest) - 0.5 * value
     )
-    query = 1e3 * (np.eye(3) if mechanism.kind == "symmetric-gaussian" else np.ones(2))
+    query = 1e3 * (np.eye(3) if mechanism.kind == "symmetric-gaussian" else np.ones(3))
     asked = question(mechanism, query, scale=4.0 if mechanism is SMOOTH else None)
     found = sampler_check._table(mechanism, asked, SeededRandomness(3))
     assert found is not None
     assert 1e-200 < sampler_check._p_value(*found) < 1e-6
+
+
+def test_a_symmetric_matrix_has_less_noise_beside_its_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = RANDOM.normal(size=(50, 3, 3))
+    monkeypatch.setattr(sampler_check, "_noise", lambda *_: noise)
+    mechanism = SymmetricGaussian(sigma=3.0, dimension=3, sensitivity=Frobenius(1.0))
+    found = sampler_check._table(mechanism, question(mechanism, np.eye(3)), SeededRandomness(3))
+    assert found is not None
+    levels = [
+        stats.norm.cdf(noise[:, i, j], scale=3.0 if i == j else 3.0 / math.sqrt(2.0))
+        for i in range(3)
+        for j in range(i, 3)
+    ]
+    assert np.array_equal(found[0], np.histogram(levels, np.linspace(0.0, 1.0, 13))[0])
+
+
+def test_choices_are_counted_where_their_probabilities_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_check, "CHOICES", 2_000)
+    mechanism = Exponential(epsilon=1.0)
+    for weights in ([0.5], [0.0, 1.0, 2.0]):
+        given: Any = (np.array(weights), np.array(weights), Fraction(1))
+        asked = dataclasses.replace(question(mechanism, weights), given=given)
+        found = sampler_check._table(mechanism, asked, SeededRandomness(3))
+        assert found is not None
+        shares = [math.exp(one) / sum(map(math.exp, weights)) for one in weights]
+        assert found[1] == pytest.approx(shares, rel=1e-12)
+        assert found[0].sum() == 2_000
+        assert sampler_check._p_value(*found) > 1e-6
+    many = ReportNoisyMax(epsilon=1.0, noise_law="laplace")
+    assert sampler_check._table(many, question(many, np.zeros(10_000)), SeededRandomness(3)) is None
+
+
+class Shifted(mechanisms.ValueMechanism):
+    """Some new noise."""
+
+    kind: Literal["shifted"] = "shifted"
+    sigma: float
+    integer_noise: ClassVar[bool] = False
+
+    def dominating_pair(self) -> Any:
+        """None that is needed here."""
+        raise AssertionError
+
+    def for_group(self, size: int, times: Any) -> Any:
+        """As the pair."""
+        raise AssertionError
+
+    @property
+    def typical_noise(self) -> float:
+        """Of one entry."""
+        return self.sigma
+
+    def sample(self, value: Any, randomness: Any, /) -> Array:
+        """Gaussian noise."""
+        return np.asarray(value + randomness.generator.normal(0.0, self.sigma, value.shape))
+
+    def log_density(self, output: Array, query: Array) -> float:
+        """Of Gaussian noise."""
+        return float(stats.norm.logpdf(output - query, scale=self.sigma).sum())
+
+
+class ShiftedIntegers(Shifted):
+    """Noise without a density."""
+
+    integer_noise = True
+
+
+def test_new_noise_is_tested_where_it_is_one_number_with_a_density(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_check, "DRAWS", 2_000)
+    asked = question(Gaussian(sigma=3.0, sensitivity=L2(1.0)), [5.0])
+    new: Any = Shifted(sigma=3.0)
+    found = sampler_check._table(new, asked, SeededRandomness(3))
+    assert found is not None
+    assert found[0].sum() == 2_000
+    assert sampler_check._p_value(*found) > 1e-6
+    two = dataclasses.replace(asked, query=np.array([5.0, 6.0]))
+    integers: Any = ShiftedIntegers(sigma=3.0)
+    assert sampler_check._table(new, two, SeededRandomness(3)) is None
+    assert sampler_check._table(integers, asked, SeededRandomness(3)) is None
 
 
 def test_a_threshold_is_tested_by_three_answers_at_it_and_to_either_side(
@@ -255,3 +343,10 @@ def test_an_error_is_reported_where_it_is_rarer_than_all_tests_together_allow(
             probe.answer(question(mechanism, [1.0]))
             assert [*probe.faulty()] == ([("x", p_value)] if faulty else [])
             assert probe.untested() == []
+    probe = SamplerProbe(np.random.SeedSequence(1))
+    for number in range(17):
+        one = Laplace(scale=3.0 + number, sensitivity=L1(1.0))
+        probe.answer(dataclasses.replace(question(one, [1.0]), number=number))
+    monkeypatch.setattr(sampler_check, "_p_value", lambda *_: 1.0)
+    assert [*probe.faulty()] == []
+    assert probe.untested() == ["x"]

@@ -1,7 +1,8 @@
-"""Hosts whose runs are threads, where pages are walked: a forked run costs twenty times as much.
+"""Three ways to make audits cheap by day, in this process and in programs that a test starts.
 
-A target still has a process of its own, and is asked in lockstep with its twin; what is printed is the same.
-What forks are for is tested in tests/processes, and every night pages are walked with them.
+Samplers are tested with a tenth of their draws; a replay makes few runs; runs are threads of their target's
+process, where a fork costs twenty times as much. What a day's tests leave out so, each night's have: what a
+name in `WAYS` stands for is done where the environment has that name.
 """
 
 from __future__ import annotations
@@ -16,8 +17,31 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-#: Set for programs that tests start, which then call `serve_in_threads` in place of forking.
-VARIABLE = "DPAUDIT_TESTS_RUN_IN_THREADS"
+Patch = Callable[[object, str, object], None]
+DRAWS = ("DRAWS", "SLOW_DRAWS", "CHOICES")
+
+
+def with_few_draws(patch: Patch) -> None:
+    """Samplers are tested with a tenth of their draws; the probability of a false alarm is the same."""
+    from dpaudit.auditors.replay import sampler_check
+
+    for name in DRAWS:
+        patch(sampler_check, name, getattr(sampler_check, name) // 10)
+
+
+def with_few_runs(patch: Patch) -> None:
+    """A replay makes one recording a direction, and one more with outputs that are set."""
+    from dpaudit.auditors.replay import forced_outputs, replay
+
+    patch(replay, "FIRST", 1)
+    patch(forced_outputs, "SETTINGS", {"zero": forced_outputs.SETTINGS["zero"]})
+
+
+def in_threads(patch: Patch) -> None:
+    """The runs of a target are threads of its process, which is asked in lockstep with its twin as ever."""
+    from dpaudit.processes import host
+
+    patch(host, "serve_fork", serve_in_threads)
 
 
 def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits: object) -> None:
@@ -62,15 +86,14 @@ def serve_in_threads(prepare: Callable[[], Any], control: socket.socket, limits:
             elif kind == serving.STATUS:
                 send(control, 0)
             else:
-                sys.stderr.write("tests/runs_in_threads.py does not know this message\n")
+                sys.stderr.write("tests/cheap_runs.py does not know this message\n")
                 break
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
 
 
-def patch_host() -> None:
-    """Have hosts of this process run in threads from now on."""
-    from dpaudit.processes import host
-
-    setattr(host, "serve_fork", serve_in_threads)  # noqa: B010  (a plain assignment is refused by the type checker)
+#: By the name of the environment variable that asks for it.
+WAYS: dict[str, Callable[[Patch], None]] = {
+    f"DPAUDIT_TESTS_{way.__name__.upper()}": way for way in (with_few_draws, with_few_runs, in_threads)
+}
