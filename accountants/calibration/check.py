@@ -1,5 +1,6 @@
 """Whether a second accountant agrees that releases meet a target: each calibrated answer is checked so."""
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, response_d
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.closed_forms.search import minimum
+from dpaudit.accountants.interval.interval import MOST_FORMULAE, enclose_delta
 from dpaudit.accountants.pairs.dominating_pairs import Runs, loss_terms, renyi_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
@@ -22,6 +24,7 @@ from dpaudit.mechanisms import dominating
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
+_QUICK = 40_000  # formulae in balls, which take less time than importing dp-accounting
 _RESOLVED = 1e-5  # by what share of the target's delta the upper end of its enclosure may exceed it
 
 Terms = Sequence[tuple[Term, int]]
@@ -114,7 +117,11 @@ def opinion_of_divergences(runs: Runs, neighbouring: Neighbouring, target: Appro
 
 
 def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: ApproxDP) -> Opinion:
-    """The contour on Gaussian noise, the pure epsilon where it is enough; else dp-accounting, else balls."""
+    """The contour on Gaussian noise, the pure epsilon where it is enough; else balls, or dp-accounting.
+
+    Balls prove it, and need no other library, whose import alone takes longer: they come first where they
+    are quick, and last where they are not.
+    """
     total = collect(terms)
     if all(isinstance(term, GaussianTerm) for term, _ in terms):
         (factors,) = total.directions()
@@ -125,6 +132,8 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
         delta = response_delta(total.ceiling, target.epsilon)
         if delta <= target.delta:
             return Opinion("pure", approximate(target.epsilon, delta), agrees=True, proves=True)
+    with contextlib.suppress(CannotBound):
+        return _by_balls(terms, target, _QUICK)
     try:
         return _by_dp_accounting(runs, neighbouring, target)
     except CannotBound as error:
@@ -132,7 +141,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
 
         reason = f"{METHOD}: {error.what}"
     try:
-        return _by_balls(terms, target)
+        return _by_balls(terms, target, MOST_FORMULAE)
     except CannotBound as error:
         raise _none(target, f"{reason}; interval: {error.what}") from None
 
@@ -153,10 +162,8 @@ def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) 
     return Opinion(METHOD, approximate(figure, target.delta), not contradicts, proves=False, resolution=width)
 
 
-def _by_balls(terms: Terms, target: ApproxDP) -> Opinion:
-    from dpaudit.accountants.interval.interval import enclose_delta
-
-    lower, upper, _ = enclose_delta(terms, target.epsilon)
+def _by_balls(terms: Terms, target: ApproxDP, most: int) -> Opinion:
+    lower, upper, _ = enclose_delta(terms, target.epsilon, most)
     agrees, proves = upper <= target.delta * (1.0 + _RESOLVED), upper <= target.delta
     if not agrees and lower <= target.delta:
         raise _apart("delta", lower, upper)

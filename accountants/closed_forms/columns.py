@@ -117,14 +117,16 @@ def laplace_rho(sensitivity: Vector, scale: Vector) -> Vector:
 def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
     """The square of the mu that `pure_to_gdp` has, with twice its allowance: 2e-13 on each mu."""
     epsilon = laplace_pure(sensitivity, scale)
-    small = 2.0 * np.sqrt(2.0) * scipy.special.erfinv(np.tanh(0.5 * np.minimum(epsilon, 1.0)))
-    large = np.maximum(epsilon, 1.0)
-    logarithm = -(large + np.log1p(np.exp(-large)))
-    z = -scipy.special.ndtri_exp(logarithm)
-    for _ in range(2):
-        scaled = 0.5 * scipy.special.erfcx(z / np.sqrt(2.0))
-        z += (np.log(scaled) - 0.5 * z * z - logarithm) * scaled * np.sqrt(2.0 * np.pi)
-    mu = np.where(epsilon < 1.0, small, 2.0 * z) * (1.0 + 2e-13)
+    mu = 2.0 * np.sqrt(2.0) * scipy.special.erfinv(np.tanh(0.5 * np.minimum(epsilon, 1.0)))
+    if len(rows := np.flatnonzero(~(epsilon < 1.0))):
+        large = epsilon[rows]
+        logarithm = -(large + np.log1p(np.exp(-large)))
+        z = -scipy.special.ndtri_exp(logarithm)
+        for _ in range(2):
+            scaled = 0.5 * scipy.special.erfcx(z / np.sqrt(2.0))
+            z += (np.log(scaled) - 0.5 * z * z - logarithm) * scaled * np.sqrt(2.0 * np.pi)
+        mu[rows] = 2.0 * z
+    mu *= 1.0 + 2e-13
     squared = np.nextafter(np.nextafter(mu * mu, np.inf), np.inf)
     # Beyond 700 the quantile's exponent leaves its range.
     return np.where(epsilon == 0.0, 0.0, np.where(epsilon <= 700.0, squared, np.nan))

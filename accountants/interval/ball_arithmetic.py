@@ -1,5 +1,6 @@
 """Ball arithmetic: numbers with proved bounds (Johansson 2017, Arb)."""
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -9,6 +10,7 @@ from dpaudit.accountants.closed_forms.rounding import down, up
 from dpaudit.errors import CannotBound
 
 
+@functools.cache
 def flint() -> Any:
     """The library of balls, loaded when it is first needed."""
     import flint
@@ -18,6 +20,8 @@ def flint() -> Any:
 
 def ball(number: float | Fraction) -> Any:
     """The exact number as a ball."""
+    if type(number) is float and math.isfinite(number):  # of which there are many
+        return flint().arb(number)
     exact = Fraction(number)
     return flint().arb(flint().fmpq(exact.numerator, exact.denominator))
 

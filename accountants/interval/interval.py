@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.interval import ball_arithmetic as balls
@@ -26,8 +28,9 @@ from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import FINAL
 from dpaudit.errors import CannotBound
 
-_MOST_FORMULAE = 4_000_000
-_LADDER, _RUNGS = Fraction(11, 10), 240
+MOST_FORMULAE = 4_000_000
+_LADDER, _FLIGHT, _RUNGS = Fraction(11, 10), 20, 240
+_LEAST = 1e-3  # of what may be cut off: so little beyond a flight of rungs needs no more of them
 _DIGITS = 4.0  # log of how much less is cut than in floating point, which rounds anyway
 _LONGER = 8  # rungs: bounds on what is cut off are a little looser here than in floating point
 
@@ -85,10 +88,11 @@ class Line:
         return arb.max(lower.lower(), arb(0)).union(arb.max(upper, arb(0)))
 
 
-def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
+def line(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int = MOST_FORMULAE) -> Line:
     """Lay a line where floating point would, to be sharp near `about`, and compute everything on it in balls.
 
-    `chosen` is the same in floating point; only choices rest on it. `CannotBound` if it takes too much work.
+    `chosen` is the same in floating point; only choices rest on it. `CannotBound`: it takes more than `most`
+    formulae.
     """
     arb, acb, ceiling = flint().arb, flint().acb, factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)
@@ -97,7 +101,7 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     wanted = plan.cut_off / (plan.c * (plan.c + 1.0))
     count, tail = _ending(factors.decay(c, smoothing), step, len(plan.t), wanted)
     cost = factors.cost(plan.c, float(step * count))
-    if count * cost > _MOST_FORMULAE:
+    if count * cost > most:
         what = f"{count} nodes of {cost:.0f} formulae in balls"
         remedy = "group equal releases, ask for a larger delta, or for rigour float-pessimistic"
         raise CannotBound(what, where="rigour interval", remedy=remedy)
@@ -105,7 +109,7 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     along = factors.along(c, step, count, smoothing)
     nodes = [moment / (s * (s + 1)) for s, moment in zip(abscissae, along, strict=True)]
     moment, last = factors.moment(c, smoothing), ball(step * (count - 1))
-    others = [ball(float(a)) for a in plan.anchors.a if a > 0.0]
+    others = [ball(float(a)) for a in _nearest(plan, about)]
     logs = [factors.moment(a, smoothing).log() + a * a.log() - (1 + a) * (1 + a).log() for a in others]
     anchors = [(arb(0), arb(0)), *zip(others, logs, strict=True)]
     density_tail = arb(0)
@@ -129,14 +133,25 @@ def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
     return longer if longer.exact else plan
 
 
+def _nearest(plan: Contour, about: float) -> list[float]:
+    """The anchor on either side of the line that bounds the aliases best at `about`; any would be sound."""
+    a, constant = plan.anchors
+    least = constant - a * about - np.abs(a - plan.c) * plan.period
+    sides = [np.flatnonzero((a > plan.c) & (a > 0.0)), np.flatnonzero((a < plan.c) & (a > 0.0))]
+    return [float(a[side[np.argmin(least[side])]]) for side in sides if len(side)]
+
+
 def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[int, Any]:
     """How many nodes to take, `nodes` or more, until what is cut off is below `wanted` or nearly."""
     # What is cut off beyond t is (1/pi) * integral of a falling bound on |M(c + it) / M(c)| / t^2.
     arb, rungs = flint().arb, [ball(step * (nodes - 1))]
-    for _ in range(_RUNGS):
-        rungs.append((rungs[-1] * ball(_LADDER)).upper())
-    largest = decay(rungs[-1], None)
-    total = largest / rungs[-1]
+    while True:
+        for _ in range(_FLIGHT):
+            rungs.append((rungs[-1] * ball(_LADDER)).upper())
+        largest = decay(rungs[-1], None)
+        total = largest / rungs[-1]
+        if total <= _LEAST * wanted or len(rungs) > _RUNGS:
+            break
     tails: list[Any] = []
     for start, end in zip(rungs[-2::-1], rungs[:0:-1], strict=True):
         largest = arb.max(largest, decay(start, end))
@@ -163,11 +178,13 @@ class Enclosure(NamedTuple):
     method: str
 
 
-def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclosure:
-    """Enclose delta at `epsilon` >= 0 (nats) of the exact composition; `CannotBound` if too much work."""
+def enclose_delta(
+    releases: Sequence[tuple[Term, int]], epsilon: float, most: int = MOST_FORMULAE
+) -> Enclosure:
+    """Enclose delta at `epsilon` >= 0 (nats) of the composition; `CannotBound` beyond `most` formulae."""
     epsilon = nonnegative("epsilon", epsilon)
     with flint().ctx.workprec(_PRECISION):
-        curve, method = _curve(releases, epsilon)
+        curve, method = _curve(releases, epsilon, most)
         delta = curve(epsilon)
         return Enclosure(max(0.0, lower_end(delta)), min(1.0, upper_end(delta)), method)
 
@@ -244,7 +261,9 @@ def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: i
     return good
 
 
-def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[_BallCurve, str]:
+def _curve(
+    releases: Sequence[tuple[Term, int]], about: float, most: int = MOST_FORMULAE
+) -> tuple[_BallCurve, str]:
     """delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
     orders = BallFactors.orders(releases)
     closed = [found for factors in orders if (found := _closed_form(factors)) is not None]
@@ -252,22 +271,23 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[_BallCur
         method, rests = closed[0][0], [rest for _, rest in closed]
     else:
         directions = collect(releases).directions()
-        method, rests = "contour", [_laid(*order, about) for order in zip(orders, directions, strict=True)]
+        method = "contour"
+        rests = [_laid(*order, about, most) for order in zip(orders, directions, strict=True)]
     revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
-        most = flint().arb(0)
+        largest = flint().arb(0)
         for rest, ceiling in zip(rests, ceilings, strict=True):
             if ceiling is None or epsilon < ceiling:
-                most = flint().arb.max(most, rest(epsilon))
-        return revealing + (1 - revealing) * most
+                largest = flint().arb.max(largest, rest(epsilon))
+        return revealing + (1 - revealing) * largest
 
     return delta, method
 
 
-def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float) -> _BallCurve:
+def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int) -> _BallCurve:
     """By a line that is laid when it is first asked for."""
-    laid = functools.cache(functools.partial(line, factors, chosen, about))
+    laid = functools.cache(functools.partial(line, factors, chosen, about, most))
 
     def delta(epsilon: float) -> Any:
         return laid()(epsilon)

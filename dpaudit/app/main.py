@@ -3,6 +3,7 @@
 import atexit
 import gc
 import importlib
+import os
 import re
 import shlex
 import sys
@@ -48,6 +49,10 @@ VERBS = {
     "completion": ("verbs.completion", "completion", "Print what a shell needs to complete commands."),
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
+
+#: Verbs that run no code of a user's. Their products of matrices are small: threads would wait for each other
+#: longer than they take.
+COMPUTING = {"verify", "epsilon", "calibrate", "convert", "import", "diff", "report", "site", "ledger"}
 
 #: Modules live until the process ends: without this, a tenth of a short command is their last collection.
 atexit.register(gc.freeze)
@@ -119,6 +124,8 @@ class Verbs(LazyGroup):
         del ctx
         if cmd_name not in VERBS:
             return None
+        if cmd_name in COMPUTING:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read where numpy is imported
         return imported(*VERBS[cmd_name][:2])
 
     def resolve_command(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from dpaudit.app.main import VERBS, main
@@ -221,3 +222,16 @@ def test_a_mistyped_verb_is_met_with_the_one_that_may_have_been_meant(dpaudit: A
     for verb, option in (("audit", "--data"), ("verify", "--trials")):  # no word is near
         assert "mean" not in dpaudit(verb, option, "3").stderr
     assert all(verb in dpaudit("frobnicate").stderr for verb in VERBS)
+
+
+def test_only_verbs_that_run_no_code_of_a_users_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    context = click.Context(main)
+    for verb in ("certify", "audit", "gate", "reproduce"):
+        main.get_command(context, verb)
+        assert "OPENBLAS_NUM_THREADS" not in os.environ
+    main.get_command(context, "calibrate")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    main.get_command(context, "verify")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"

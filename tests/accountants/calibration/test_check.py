@@ -22,7 +22,6 @@ from dpaudit.accountants.calibration.check import (
     opinion_of_divergences,
     opinion_of_rho,
 )
-from dpaudit.accountants.interval import interval
 from dpaudit.accountants.privacy_loss.contour.factors import Cumulant
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -38,6 +37,10 @@ Runs = list[tuple[AnyMechanism, int]]
 
 def asked(runs: Runs, target: AnyGuarantee) -> Opinion:
     return opinion(runs, ADD, target)
+
+
+def too_much_work(*_: object) -> None:
+    raise CannotBound("too many formulae", where="test")
 
 
 def gaussian_delta(mu: float, epsilon: float) -> mpmath.mpf:
@@ -67,6 +70,7 @@ def test_a_pure_epsilon_proves_where_it_is_enough(monkeypatch: pytest.MonkeyPatc
         assert found.guarantee.delta == pytest.approx(max(most, 5e-324), rel=1e-9)
     other: Any = object()
     monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
+    monkeypatch.setattr(check, "enclose_delta", too_much_work)
     assert asked(runs, ApproxDP(epsilon=0.9, delta=1e-3)) is other
     # What may reveal everything has no pure epsilon.
     opaque = OpaqueApproxDP(epsilon=0.1, delta=1e-9, justification="a theorem")
@@ -251,6 +255,7 @@ def test_other_noise_beside_gaussian_is_left_to_the_other_accountants(
 ) -> None:
     other: Any = object()
     monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
+    monkeypatch.setattr(check, "enclose_delta", too_much_work)
     assert asked([(GAUSSIAN, 1), (LAPLACE, 1)], ApproxDP(epsilon=1.0, delta=1e-6)) is other
 
 
@@ -342,7 +347,7 @@ def test_balls_confirm_contradict_or_cannot_tell(
 ) -> None:
     """The ends of delta over the target's."""
     target = ApproxDP(epsilon=2.0, delta=1e-15)  # out of dp-accounting's range
-    monkeypatch.setattr(interval, "enclose_delta", lambda terms, at: (lower * 1e-15, upper * 1e-15, None))
+    monkeypatch.setattr(check, "enclose_delta", lambda *_: (lower * 1e-15, upper * 1e-15, None))
     if expected is None:
         with pytest.raises(CannotBound, match="too far apart"):
             asked([(LAPLACE, 50)], target)
@@ -351,6 +356,20 @@ def test_balls_confirm_contradict_or_cannot_tell(
     assert (found.method, found.agrees, found.proves) == ("interval", *expected[:2])
     assert found.guarantee == ApproxDP(epsilon=2.0, delta=upper * 1e-15)
     assert found.resolution == pytest.approx(expected[2], rel=1e-6)
+
+
+def test_balls_come_first_where_they_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a delta that dp-accounting's limits allow; where quick balls cannot tell, it is asked."""
+    other: Any = object()
+    monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
+    runs: Runs = [(PoissonSampled(rate=0.01, mechanism=GAUSSIAN), 1000)]
+    found = asked(runs, ApproxDP(epsilon=2.0, delta=1e-6))
+    assert (found.method, found.agrees, found.proves) == ("interval", True, True)
+    monkeypatch.setattr(check, "_QUICK", 10)
+    assert asked(runs, ApproxDP(epsilon=2.0, delta=1e-6)) is other
+    monkeypatch.setattr(check, "_QUICK", 40_000)
+    monkeypatch.setattr(check, "enclose_delta", lambda *_: (0.5e-6, 1.1e-6, None))
+    assert asked(runs, ApproxDP(epsilon=2.0, delta=1e-6)) is other
 
 
 def test_a_delta_at_an_end_of_its_range_is_moved_inside() -> None:
