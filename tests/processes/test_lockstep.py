@@ -56,6 +56,7 @@ from dpaudit.processes.host import Host, Limits, Started
 from dpaudit.processes.hosted import _Lockstep
 from dpaudit.processes.hosting import hosting, served, target_in
 from dpaudit.processes.wire import BrokenFrame, frame
+from tests.sweeps import sweep
 
 CLAIM = Claim(ZCDP(rho=2.0), unit="row", neighbouring="replace-one")
 NOISE, ONE = Gaussian(sigma=4.0, sensitivity=L2(2.0)), Gaussian(sigma=1.0, sensitivity=L2(1.0))
@@ -468,7 +469,7 @@ def forging(make: Callable[[], Any]) -> Target:
     return target
 
 
-@pytest.mark.parametrize(
+@sweep(
     "given",
     [
         ("text",),
@@ -485,6 +486,7 @@ def forging(make: Callable[[], Any]) -> Target:
         (),
         (np.ones(3), np.ones(3)),
     ],
+    everyday=(0, 2, 5, 6, 9, 11),
 )
 def test_values_of_another_kind_than_the_twins_are_neutral(given: Any) -> None:
     """Drawn live: an answer of another shape, or none at all, would tell the public of the data."""
@@ -505,7 +507,7 @@ ERROR = {"kind": "ValueError", "text": "", "place": "", "traceback": "", "own": 
 OURS = {"kind": "DpauditError", "module": "dpaudit.errors", "what": "", "where": "", "why": "", "remedy": ""}
 
 
-@pytest.mark.parametrize(
+@sweep(
     "messages",
     [
         [5],
@@ -520,6 +522,7 @@ OURS = {"kind": "DpauditError", "module": "dpaudit.errors", "what": "", "where":
         [("end", None), 1, 7],
         [("end", None), 1, {}],
     ],
+    everyday=(0, 3, 5, 7, 10),
 )
 def test_a_message_that_is_none_ends_the_run_of_who_sent_it(messages: list[Any]) -> None:
     def forges(on: bool) -> Target:

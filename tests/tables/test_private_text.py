@@ -14,6 +14,7 @@ import dpaudit
 from dpaudit import L2, ZCDP, Claim, Curator, Gaussian, Pair
 from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.errors import TargetRaised
+from tests.sweeps import sweep
 
 #: Names and figures of records; what the code says on public data too is no such word.
 SECRETS = ("Ann", "Bob", "Zoe", "47110815")
@@ -96,7 +97,7 @@ def told(algorithm: Any, pairs: list[Pair], **where: Any) -> str:
         return str(error)
 
 
-@pytest.mark.parametrize("algorithm", TELLING)
+@sweep("algorithm", TELLING, everyday=(0, 3, 5, 6))
 def test_audits_quote_no_record(algorithm: Any) -> None:
     private = told(algorithm, own_pairs(), in_process=True)
     assert [secret for secret in SECRETS if secret in private] == []

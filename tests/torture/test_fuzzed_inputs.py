@@ -303,7 +303,7 @@ def restore(valid: Path, kept: dict[str, bytes]) -> None:
         del sys.modules[name]
 
 
-@sizes(40, 10_000)
+@sizes(25, 10_000)
 def test_every_input_ends_in_a_documented_way(valid: Path, number: int) -> None:
     draw = random.Random(20260101)  # noqa: S311  (no secret)
     kept = {path.name: path.read_bytes() for path in valid.iterdir() if path.is_file()}

@@ -31,6 +31,7 @@ from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGau
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import AnyMechanism, PoissonSampled
+from tests.sweeps import sweep
 
 ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
 
@@ -147,7 +148,7 @@ def test_the_moment_is_never_below_a_closed_form() -> None:
             assert least <= moment_of(first)(float(t)) <= least + 1e-12 * (1 + least)
 
 
-@pytest.mark.parametrize("claimed", [None, ApproxDP(epsilon=3.0, delta=1e-6)])
+@sweep("claimed", [None, ApproxDP(epsilon=3.0, delta=1e-6)], everyday=(1,))
 def test_a_line_of_sampled_noise_needs_few_quadratures(
     claimed: ApproxDP | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

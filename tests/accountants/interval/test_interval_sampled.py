@@ -260,7 +260,7 @@ def test_a_coarse_rule_widens_and_never_excludes(
         assert not all(one.overlaps(other) for one, other in zip(wrong, sharp, strict=True))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "term",
     [
         SampledGaussianTerm(1.0, 0.05),
@@ -269,6 +269,7 @@ def test_a_coarse_rule_widens_and_never_excludes(
         SampledLaplaceTerm(1.5, 0.05),
         SampledLaplaceTerm(6.0, 0.5),
     ],
+    everyday=(0, 2, 4),
 )
 @pytest.mark.parametrize("order", [0, 1])
 @sweep("c", [0.3, 8.0], everyday=(0,))

@@ -33,7 +33,7 @@ def added(parts: list[Cumulant]) -> Cumulant:
 
 
 @pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("rate", [(1e-10, 1e-6), (1e-4, 0.5), (0.3, 0.99)])
+@sweep("rate", [(1e-10, 1e-6), (1e-4, 0.5), (0.3, 0.99)], everyday=(0, 2), ids=str)
 @sweep("mu", [(0.5, 0.99), (0.01, 4.0), (5.0, 20.0), (1e-6, 1e-3), (0.9, 60.0)], everyday=(2, 3), ids=str)
 def test_together_they_are_what_they_are_one_by_one(
     mu: tuple[float, float], rate: tuple[float, float], *, first: bool

@@ -50,6 +50,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
     assert (tmp_path / f"{stem}.md").read_text() == page
 
 
+@pytest.mark.nightly
 def test_the_noise_may_be_chosen_and_the_answer_read_as_json(answer: Any, tmp_path: Path) -> None:
     status, found = answer("reproduce", *SMALL, "-o", tmp_path, "--calibration", "exact")
     assert status == 0

@@ -15,6 +15,7 @@ from dpaudit.algorithms.online.online import online_users
 from dpaudit.app.figures import he_zhou_2025, qiao_wang_2024
 from dpaudit.app.figures.published_claims import Table
 from dpaudit.app.figures.regrets import RegretPoint, line_points
+from tests.sweeps import sweep
 
 PLACES = [100.0, 200.0, 300.0, 400.0]
 
@@ -55,9 +56,10 @@ def test_a_run_is_the_algorithms_own() -> None:
         assert cell.regret == pytest.approx(losses[cell.episode - 1], rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("figure", "options", "proved"),
+@sweep(
+    "figure, options, proved",
     [("qiao-wang-2024-regret", ("--users", 20), 5), ("he-zhou-2025-users", (), 4)],
+    everyday=(0,),
 )
 def test_data_picture_page_and_json(
     dpaudit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: str, options: Any, proved: int

@@ -88,6 +88,7 @@ def test_a_scaling_run_goes_beyond_the_figure(answer: Any, tmp_path: Path) -> No
     assert (tmp_path / "qiao-wang-2023-figure-1a.html").read_text().count("<svg") == 2
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_data_and_another_one_others(dpaudit: Any, tmp_path: Path) -> None:
     texts = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):

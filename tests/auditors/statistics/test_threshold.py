@@ -197,7 +197,7 @@ def test_the_floating_point_grid_is_seen_only_on_request() -> None:
 _RARE = 0.01
 
 
-@pytest.mark.parametrize(
+@sweep(
     "told",
     {
         "a far-out number": lambda random, bit, n: np.where(random.random(n) < _RARE, 1e12, bit),
@@ -207,6 +207,7 @@ _RARE = 0.01
             random.random(n) < 0.5, 1e6 * random.normal(size=n), 1e-2 * bit + 1e-3 * random.normal(size=n)
         ),
     }.values(),
+    everyday=(0, 3),
     ids=["far out", "huge", "offset", "two scales"],
 )
 def test_one_number_does_not_blind_to_the_others(told: Any) -> None:

@@ -465,7 +465,7 @@ def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
 FEW = {"private-lsvi-ucb": ("-P", "ridge=0.03"), "dp-sgd": ("-P", "steps=10"), "dp-ftrl": ("-P", "steps=10")}
 
 
-@pytest.mark.parametrize("name", list(CATALOGUE))
+@sweep("name", CATALOGUE, everyday=[at for at, name in enumerate(CATALOGUE) if name != "dp-policy-gradient"])
 def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> None:
     few = FEW.get(name, ())
     status, found = answer("audit", name, *few, "--method", "threshold", "--trials", 10, *SURE)

@@ -15,6 +15,7 @@ from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import PureDP
 from dpaudit.errors import InvalidParameter
+from tests.sweeps import sweep
 
 
 def _features(shift: float, n: int, seed: int) -> Samples:
@@ -67,7 +68,7 @@ def test_what_was_learned_from_is_not_tested() -> None:
     assert np.array_equal(chosen.data, choosing.data)
 
 
-@pytest.mark.parametrize("learner", ["logistic", "boosting"])
+@sweep("learner", ["logistic", "boosting"], everyday=(0,))
 def test_runs_learned_from_are_scored_as_if_they_were_others(learner: Learner) -> None:
     """Of noise alone the score tells its own runs apart, and no others; these must look like others.
 
@@ -112,10 +113,10 @@ def _bits(share: float, seed: int) -> Samples:
     return Samples((data < share).astype(float), (neighbour < 0.5).astype(float), seed)
 
 
-def test_many_numbers_that_each_tell_little_are_heard_together() -> None:
+def test_many_numbers_that_each_tell_little_are_heard_together(nightly: bool) -> None:
     """The score is nearly as good as the likelihood ratio, which is the number of ones."""
     learned, known = [], []
-    for seed in range(7):
+    for seed in range(7 if nightly else 3):
         runs = _bits(0.52, seed)
         count = Samples(runs.data.sum(axis=1), runs.neighbour.sum(axis=1), seed)
         for found, samples in ((learned, runs), (known, count)):
