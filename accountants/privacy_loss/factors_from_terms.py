@@ -292,6 +292,8 @@ def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tupl
     shape = parameters[0].shape
     if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
         raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
+    if not count.size:  # of most families there is nothing
+        return (*parameters, count)
     count = np.broadcast_to(count, shape)
     if not np.all((count >= 0.0) & (count < np.inf) & (count == np.floor(count))):
         raise InvalidParameter("a count is not an integer >= 0", where=name)
@@ -316,6 +318,8 @@ def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
 
 def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[float, float, float], ...]:
     """Rows of positive numbers with rates below 1, equal ones once, with the sums of their counts."""
+    if not len(parameters):
+        return ()
     keep = (parameters > 0.0) & (rates > 0.0) & (rates < 1.0) & (counts > 0.0)
     total: Counter[tuple[float, float]] = Counter()
     for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():
