@@ -119,8 +119,7 @@ def opinion_of_divergences(runs: Runs, neighbouring: Neighbouring, target: Appro
 def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: ApproxDP) -> Opinion:
     """The contour on Gaussian noise, the pure epsilon where it is enough; else balls, or dp-accounting.
 
-    Balls prove it, and need no other library, whose import alone takes longer: they come first where they
-    are quick, and last where they are not.
+    Balls prove it without another library: they come first where they are quick, and last where not.
     """
     total = collect(terms)
     if all(isinstance(term, GaussianTerm) for term, _ in terms):

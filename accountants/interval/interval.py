@@ -29,8 +29,7 @@ from dpaudit.accountants.privacy_loss.solve import FINAL
 from dpaudit.errors import CannotBound
 
 MOST_FORMULAE = 4_000_000
-_LADDER, _FLIGHT, _RUNGS = Fraction(11, 10), 20, 240
-_LEAST = 1e-3  # of what may be cut off: so little beyond a flight of rungs needs no more of them
+_LADDER, _FLIGHT, _RUNGS, _LEAST = Fraction(11, 10), 20, 240, 1e-3  # least: of what may be cut off
 _DIGITS = 4.0  # log of how much less is cut than in floating point, which rounds anyway
 _LONGER = 8  # rungs: bounds on what is cut off are a little looser here than in floating point
 
@@ -91,8 +90,7 @@ class Line:
 def line(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int = MOST_FORMULAE) -> Line:
     """Lay a line where floating point would, to be sharp near `about`, and compute everything on it in balls.
 
-    `chosen` is the same in floating point; only choices rest on it. `CannotBound`: it takes more than `most`
-    formulae.
+    `chosen` is the same in floating point; only choices rest on it. `CannotBound` beyond `most` formulae.
     """
     arb, acb, ceiling = flint().arb, flint().acb, factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)
@@ -194,7 +192,7 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
     delta = probability("delta", delta)
     guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
     with flint().ctx.workprec(_PRECISION):
-        curve, method = _curve(releases, guess.upper)
+        curve, method = _curve(releases, guess.upper, MOST_FORMULAE)
         exact = ball(delta)
 
         def side(epsilon: float) -> int:
@@ -261,9 +259,7 @@ def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: i
     return good
 
 
-def _curve(
-    releases: Sequence[tuple[Term, int]], about: float, most: int = MOST_FORMULAE
-) -> tuple[_BallCurve, str]:
+def _curve(releases: Sequence[tuple[Term, int]], about: float, most: int) -> tuple[_BallCurve, str]:
     """delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
     orders = BallFactors.orders(releases)
     closed = [found for factors in orders if (found := _closed_form(factors)) is not None]

@@ -318,8 +318,6 @@ def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
 
 def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[float, float, float], ...]:
     """Rows of positive numbers with rates below 1, equal ones once, with the sums of their counts."""
-    if not len(parameters):
-        return ()
     keep = (parameters > 0.0) & (rates > 0.0) & (rates < 1.0) & (counts > 0.0)
     total: Counter[tuple[float, float]] = Counter()
     for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():

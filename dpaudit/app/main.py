@@ -50,8 +50,7 @@ VERBS = {
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
 
-#: Verbs that run no code of a user's. Their products of matrices are small: threads would wait for each other
-#: longer than they take.
+#: Verbs that run no code of a user's, with products of matrices too small for threads.
 COMPUTING = {"verify", "epsilon", "calibrate", "convert", "import", "diff", "report", "site", "ledger"}
 
 #: Modules live until the process ends: without this, a tenth of a short command is their last collection.

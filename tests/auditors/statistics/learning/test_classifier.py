@@ -113,10 +113,10 @@ def _bits(share: float, seed: int) -> Samples:
     return Samples((data < share).astype(float), (neighbour < 0.5).astype(float), seed)
 
 
-def test_many_numbers_that_each_tell_little_are_heard_together(nightly: bool) -> None:
+def test_many_numbers_that_each_tell_little_are_heard_together() -> None:
     """The score is nearly as good as the likelihood ratio, which is the number of ones."""
     learned, known = [], []
-    for seed in range(7 if nightly else 3):
+    for seed in range(7):
         runs = _bits(0.52, seed)
         count = Samples(runs.data.sum(axis=1), runs.neighbour.sum(axis=1), seed)
         for found, samples in ((learned, runs), (known, count)):
