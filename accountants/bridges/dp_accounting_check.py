@@ -1,6 +1,6 @@
 """The second check: an enclosure of epsilon by the privacy-loss distributions of Google's dp-accounting.
 
-Certificates show it as a second opinion, and calibration gives no answer that it contradicts. It is computed
+Certificates show it as a second opinion, and calibration asks it where balls take long. It is computed
 from the mechanisms' own parameters, not from dpaudit's dominating pairs: a slip there is one of the things
 that it is to find. (Of samples that it does not know, dpaudit's own table is taken, so that only what follows
 is checked.) dp-accounting gives a figure rounded upwards and one rounded downwards: if either library

@@ -29,7 +29,7 @@ from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.mechanisms import Array
 
-#: Shares of the runs: to choose an event on, and where outcomes are no scores, to learn one from before.
+#: Shares of the runs: to choose an event on; where outcomes are no scores, to learn one from and choose on.
 CHOOSING = 0.15
 LEARNING = 0.3
 

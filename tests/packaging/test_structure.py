@@ -106,7 +106,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "reports whose figures are computed again, forms by ending": ("dpaudit/app/verbs/report.py", 62),
     "what a page says of figures that were not": ("dpaudit/app/report/report_page.py", 8),
     "calibrated noise enclosed in balls at once": ("accountants/calibration/check.py, interval", 26),
-    "what is not there computed no more": ("accountants/closed_forms/columns.py, privacy_loss", 4),
+    "families without releases passed over": ("accountants/closed_forms/columns.py, privacy_loss", 4),
     "events chosen on the runs that scores are learned from": ("auditors/statistics", 10),
     "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
     "files written under a lock, the certificate last": ("dpaudit/app/verbs/certify.py", 6),
