@@ -29,7 +29,8 @@ from dpaudit.accountants.privacy_loss.solve import FINAL
 from dpaudit.errors import CannotBound
 
 MOST_FORMULAE = 4_000_000
-_LADDER, _FLIGHT, _RUNGS, _LEAST = Fraction(11, 10), 20, 240, 1e-3  # least: of what may be cut off
+_LADDER, _FLIGHT, _RUNGS = Fraction(11, 10), 20, 240
+_LEAST = 1e-3  # of what may be cut off: where less lies beyond a flight of rungs, the ladder ends there
 _DIGITS = 4.0  # log of how much less is cut than in floating point, which rounds anyway
 _LONGER = 8  # rungs: bounds on what is cut off are a little looser here than in floating point
 

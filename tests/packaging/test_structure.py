@@ -105,7 +105,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "budgets stated with a delta": ("accountants/curves/implied.py, dpaudit/app/verbs/book.py", 34),
     "reports whose figures are computed again, forms by ending": ("dpaudit/app/verbs/report.py", 62),
     "what a page says of figures that were not": ("dpaudit/app/report/report_page.py", 8),
-    "calibrated noise enclosed in balls at once": ("accountants/calibration/check.py, interval", 26),
+    "calibrated noise enclosed in balls at once": ("accountants/calibration/check.py, interval", 27),
     "families without releases passed over": ("accountants/closed_forms/columns.py, privacy_loss", 4),
     "events chosen on the runs that scores are learned from": ("auditors/statistics", 10),
     "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
