@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import pytest
 
 from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release, account
+from dpaudit.accountants.interval import interval
+from dpaudit.accountants.interval.ball_factors import BallFactors
 from dpaudit.accountants.interval.interval import Enclosure, enclose_delta, enclose_epsilon
 from dpaudit.accountants.interval.interval_bounds import (
     enclosed_rho,
@@ -23,6 +26,7 @@ from dpaudit.accountants.privacy_loss import (
     PrivacyLoss,
     PureTerm,
     RandomizedResponseTerm,
+    SampledGaussianTerm,
     Term,
 )
 from dpaudit.certificate.verdicts import Proof, leading_figure
@@ -107,6 +111,40 @@ def test_a_gaussian_and_one_laplace_by_quadrature() -> None:
     found = enclose_delta([(LaplaceTerm(1.0), 1), (GaussianTerm(0.5), 1)], 2.0)
     assert found.method == "contour"
     assert holds(found, exact, 1e-10)
+
+
+def sampled_at(e: mpmath.mpf, *, mixture_first: bool) -> mpmath.mpf:
+    """Delta at any e of Gaussian noise at mu = 2, sampled at rate 1/8: P - e^e Q = a N(one) - b N(other)."""
+    q, m = mpmath.mpf(0.125), mpmath.mpf(2)
+    a, b = (q, mpmath.exp(e) - 1 + q) if mixture_first else (1 - mpmath.exp(e) * (1 - q), mpmath.exp(e) * q)
+    if a <= 0 or b <= 0:
+        return max(a - b, mpmath.mpf(0))
+    x = mpmath.log(b / a)
+    return a * mpmath.ncdf(m / 2 - x / m) - b * mpmath.ncdf(-m / 2 - x / m)
+
+
+@pytest.mark.parametrize("other", [LaplaceTerm(0.5), SampledGaussianTerm(2.0, 0.125)], ids=str)
+def test_the_closed_form_of_one_run_is_not_that_of_two(other: Term) -> None:
+    """It would leave one of them out; alone each has one."""
+    alone, both = [(other, 1)], [(LaplaceTerm(1.0), 1), (other, 1)]
+    assert all(interval._closed_form(factors) is not None for factors in BallFactors.orders(alone))
+    assert all(interval._closed_form(factors) is None for factors in BallFactors.orders(both))
+
+
+@pytest.mark.nightly
+def test_one_laplace_beside_one_sampled_run_by_quadrature() -> None:
+    """Each alone has a closed form, which leaves out the other."""
+    epsilon, kept = mpmath.mpf(0.3), mpmath.log(mpmath.mpf(0.875))
+    exact = mpmath.mpf(0)
+    for first in (True, False):
+        given = partial(sampled_at, mixture_first=first)
+        kinks = [(e - epsilon + 1) / 2 for e in (kept, -kept)]
+        between = mpmath.quad(lambda x: mpmath.exp(-x) / 2 * given(epsilon - 1 + 2 * x), [0, *kinks, 1])  # noqa: B023
+        exact = max(exact, given(epsilon - 1) / 2 + mpmath.exp(-1) / 2 * given(epsilon + 1) + between)
+    found = enclose_delta([(LaplaceTerm(1.0), 1), (SampledGaussianTerm(2.0, 0.125), 1)], 0.3)
+    assert found.method == "contour"
+    assert found.lower <= exact * (1 + mpmath.mpf("1e-10"))
+    assert exact * (1 - mpmath.mpf("1e-10")) <= found.upper <= 1.02 * exact
 
 
 def test_one_laplace_whose_atoms_never_fade() -> None:
