@@ -143,6 +143,16 @@ def runs_in_threads(cheaply: Cheaply, monkeypatch: pytest.MonkeyPatch) -> None:
     cheaply("DPAUDIT_TESTS_IN_THREADS", monkeypatch)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that fork come first: a fork costs by the memory that the tests before it have left behind."""
+
+    def forks(item: pytest.Item) -> bool:
+        fixtures = getattr(item, "fixturenames", ())
+        return "own_processes" in fixtures and "runs_in_threads" not in fixtures
+
+    items.sort(key=forks, reverse=True)
+
+
 @pytest.fixture
 def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets run in processes of their own, as they do wherever nothing is said."""

@@ -124,7 +124,7 @@ def test_a_label_that_public_data_have_is_quoted(where: Any) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_runs: None) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_runs: None, runs_in_threads: None) -> Path:
     """Where commands run, with this file as the targets' module."""
     monkeypatch.delenv("DPAUDIT_IN_PROCESS")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

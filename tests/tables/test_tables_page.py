@@ -39,6 +39,7 @@ def test_the_first_query_is_proved_as_it_stands() -> None:
     assert list(counts) == list(means) == ["ICU", "ER", "ENT"]
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_the_first_query_prints_what_the_page_shows(python: list[str], tmp_path: Path) -> None:
     found = re.search(
         r"```python\n(# report.py\n.*?)```\n\n```console\n\$ [^\n]*\n(.*?)```", PAGE, flags=re.DOTALL

@@ -405,7 +405,7 @@ def test_not_waited_for(dp_audit):
 """
 
 
-@pytest.mark.usefixtures("own_processes")
+@pytest.mark.usefixtures("own_processes", "runs_in_threads")
 def test_an_audit_whose_failure_was_caught_fails_its_test(session: Any) -> None:
     result = session(CAUGHT, "-rp")
     outcomes = result.parseoutcomes()
@@ -458,7 +458,7 @@ def test_talks(dp_audit, how):
 """
 
 
-@pytest.mark.usefixtures("own_processes")
+@pytest.mark.usefixtures("own_processes", "runs_in_threads")
 def test_what_an_audited_algorithm_says_is_in_no_report(session: Any, pytester: pytest.Pytester) -> None:
     quiet = session(TALKING, "--junitxml=junit.xml", "-rA", "--showlocals")
     text = quiet.stdout.str() + quiet.stderr.str() + (pytester.path / "junit.xml").read_text()
