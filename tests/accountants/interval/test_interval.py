@@ -148,7 +148,7 @@ def test_one_laplace_beside_one_sampled_run_by_quadrature() -> None:
 
 
 def test_one_laplace_whose_atoms_never_fade() -> None:
-    found = enclose_delta([(LaplaceTerm(1.0), 1)], 0.5)
+    found = enclose_delta([(LaplaceTerm(0.75), 1)], 0.25)
     assert holds(found, 1 - mpmath.exp(mpmath.mpf("-0.25")), 1e-8)
 
 
