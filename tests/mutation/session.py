@@ -84,6 +84,7 @@ FILES = {
     "dpaudit/accountants/curves/conversion_table.py": ("accountants/curves/test_conversion_table.py",),
     "dpaudit/accountants/curves/implied.py": ("accountants/curves/test_implied.py", "accountants/filters"),
     "dpaudit/accountants/curves/profile_points.py": ("accountants/curves/test_profile_points.py",),
+    "dpaudit/accountants/interval/interval.py": ("accountants/interval",),
     "dpaudit/accountants/filters/filters.py": ("accountants/filters",),
     "dpaudit/accountants/filters/odometers.py": ("accountants/filters",),
     "dpaudit/accountants/filters/renyi.py": ("accountants/filters",),
