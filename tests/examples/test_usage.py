@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.sweeps import sweep
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
+@sweep(
+    "name, arguments",
     [
         ("patients.py", []),
         ("patients.py", ["words"]),
@@ -24,6 +24,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
         ("audit_diffprivlib.py", ["0"]),
         ("audit_diffprivlib.py", ["1.5"]),
     ],
+    everyday=(1, 3, 4, 6, 9),
 )
 def test_wrong_arguments_are_answered_by_the_right_ones(
     name: str, arguments: list[str], python: list[str], tmp_path: Path

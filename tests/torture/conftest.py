@@ -41,8 +41,8 @@ def work(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def sizes(everyday: int, whole: int) -> pytest.MarkDecorator:
-    """``number``: so many every day, and so many under ``-m torture``."""
-    return pytest.mark.parametrize(
-        "number", [everyday, pytest.param(whole, marks=pytest.mark.torture)], ids=["everyday", "whole"]
-    )
+def sizes(few: int, whole: int, every: str = "day") -> pytest.MarkDecorator:
+    """``number``: a few every day or night, and so many under ``-m torture``."""
+    marks = pytest.mark.nightly if every == "night" else ()
+    cases = [pytest.param(few, marks=marks), pytest.param(whole, marks=pytest.mark.torture)]
+    return pytest.mark.parametrize("number", cases, ids=[f"every{every}", "whole"])

@@ -200,7 +200,7 @@ def test_sqlite_with_processes_killed(tmp_path: Path, number: int) -> None:
     assert set(statuses) <= {0, -signal.SIGKILL}
 
 
-@sizes(100, 10_000)
+@sizes(100, 10_000, every="night")
 def test_postgresql_with_its_server_killed(tmp_path: Path, server: Server, number: int) -> None:
     open_accounts(server.url)
     logs = [tmp_path / f"{index}.log" for index in range(PROCESSES)]

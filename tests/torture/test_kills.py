@@ -120,7 +120,7 @@ trials = 2
 REPORTS = ("json", "sarif", "junit")
 
 
-@sizes(1, 110)
+@sizes(1, 110, every="night")
 def test_gate(work: Work, number: int) -> None:
     folder = work("gate")
     (folder / "pyproject.toml").write_text(GATE)

@@ -28,7 +28,7 @@ def commands(page: str) -> list[tuple[str, str]]:
     return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts)]
 
 
-@sweep("page", [*MAKE["PAGES"], *MAKE["BEGINNINGS"]], everyday=(0, 1))
+@sweep("page", [*MAKE["PAGES"], *MAKE["BEGINNINGS"]], everyday=(1,))
 def test_whoever_follows_the_page_sees_what_it_shows(page: str, python: list[str], tmp_path: Path) -> None:
     text, rest = MAKE["read"](page)
     assert text + rest == MAKE["path_of"](page).read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_what_a_page_shows_is_what_its_commands_print(tmp_path: Path) -> None:
         for one in commands(page)
         if not one[0].startswith(LONG)
     ],
-    everyday=(6, -1),
+    everyday=(-1,),
 )
 def test_a_command_prints_the_lines_that_are_shown_of_it(
     command: str, shown: str, python: list[str], tmp_path: Path
