@@ -1,4 +1,4 @@
-"""The program of the table of bounds at a small epsilon: its probabilities, its best events, its page."""
+"""The program of the tables of how near bounds come to the best: its probabilities, its limits, its page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -19,10 +20,14 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("make_small_epsilon")
 
 
-def test_the_page_has_the_marks_between_which_the_table_is_written(program: Any) -> None:
+def test_the_page_has_the_marks_between_which_the_tables_are_written(program: Any) -> None:
     page = program.PAGE.read_text(encoding="utf-8")
-    assert page.count(program.BEGIN) == page.count(program.END) == 1
-    assert page.index(program.BEGIN) < page.index(program.END)
+    assert page.count(program.END) == 2
+    for begin in (program.BEGIN, program.BEGIN_GAUSSIAN):
+        (written,) = page.split(begin)[1:]
+        table = written.partition(program.END)[0]
+        assert ("| mechanism |" in table) == (begin == program.BEGIN)
+        assert ("| runs a side |" in table) == (begin == program.BEGIN_GAUSSIAN)
 
 
 @pytest.mark.parametrize("name", ["SVT5", pytest.param("all", marks=pytest.mark.nightly)])
@@ -131,3 +136,76 @@ def test_a_table_is_written_between_its_marks(
     assert text.endswith("after\n")
     assert "old" not in text
     assert re.search(r"\| `NoisyHist2` \| \d\.\d+ \| \d\.\d+ \|", text)
+
+
+def gaussian_rows(text: str) -> dict[int, list[float]]:
+    """The numbers of each row of the second table."""
+    rows = [
+        line.replace(",", "").split("|")[1:-1]
+        for line in text.splitlines()
+        if re.match(r"\| [\d,]+ \|", line)
+    ]
+    return {int(runs): [float(cell) for cell in cells] for runs, *cells in rows}
+
+
+def test_no_median_of_the_page_exceeds_the_best_possible(program: Any) -> None:
+    written = program.PAGE.read_text("utf-8").split(program.BEGIN_GAUSSIAN)[1]
+    assert written.startswith("\n" + next(program.gaussian_table()))
+    rows = gaussian_rows(written)
+    assert tuple(rows) == program.SIZES
+    for runs, (best, *medians) in rows.items():
+        assert best == round(program.best_possible(runs), 3)
+        assert len(medians) == len(program.METHODS)
+        assert max(medians) < best
+    assert rows[10_000][1] >= 2.31
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.03, 3.676])
+def test_the_nearest_pair_keeps_the_claim(program: Any, epsilon: float) -> None:
+    near = program._P / np.exp(program.nearest(epsilon))
+    assert near.sum() == pytest.approx(1.0, abs=1e-12)
+    beyond = np.maximum(near - np.exp(epsilon) * near[::-1], 0.0).sum()
+    assert beyond == pytest.approx(program.DELTA, rel=1e-9)
+
+
+def test_the_best_possible_bound_is_that_of_large_samples(program: Any) -> None:
+    """Were the log-likelihood ratio normal, its mean would be half of its variance: z^2 / 2 at the bound."""
+    z = norm.isf(program.ERROR)
+    for runs in program.SIZES:
+        best = program.best_possible(runs)
+        mean = 2 * runs * (program._P @ program.nearest(best))
+        assert mean == pytest.approx(z**2 / 2, rel=0.02)
+
+
+def test_the_best_test_errs_as_often_as_in_draws(program: Any) -> None:
+    """Within 6 standard errors of 40,000 draws, half as large for the median as for the errors."""
+    runs, epsilon, draws, generator = 1_000, 2.0, 40_000, np.random.default_rng(1)
+    ratio = program.nearest(epsilon)
+    near = program._P / np.exp(ratio)
+    values, cells = np.unique(np.round(ratio, 5), return_inverse=True)
+    true, refuted = (
+        generator.multinomial(2 * runs, np.bincount(cells, chances) / chances.sum(), size=draws) @ values
+        for chances in (program._P, near)
+    )
+    error = program.least_error(epsilon, runs)
+    assert np.mean(refuted > np.median(true)) == pytest.approx(error, abs=9 * np.sqrt(error / draws))
+
+
+def test_a_gaussian_table_is_written_between_its_marks(
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{program.BEGIN_GAUSSIAN}stale\n{program.END}after\n", encoding="utf-8")
+    monkeypatch.setattr(program, "PAGE", page)
+    monkeypatch.setattr(program, "SIZES", (1_000,))
+    monkeypatch.setattr(program, "METHODS", dict.fromkeys(program.METHODS, 3))
+    monkeypatch.setattr("sys.argv", ["x", "--only", "Gaussian", "--write"])
+    assert program.main() == 0
+    text = page.read_text(encoding="utf-8")
+    assert re.fullmatch(r"before\n<!-- .*\nafter\n", text, re.DOTALL)
+    assert "stale" not in text
+    ((runs, (_, *medians)),) = gaussian_rows(text).items()
+    samples = [program.gaussian_samples(runs, seed) for seed in range(3)]
+    for method, median in zip(program.METHODS, medians, strict=True):
+        bounds = [method(each, delta=1e-5).epsilon_lower for each in samples]
+        assert median == round(float(np.median(bounds)), 2)
