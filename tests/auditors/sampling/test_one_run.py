@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from dpaudit import L1, Laplace
 from dpaudit.accountants.curves.implied import implied_curve
+from dpaudit.auditors.sampling import one_run as coins_and_ties
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, one_run
 from dpaudit.auditors.sampling.trial import repeat_trial
@@ -229,6 +230,22 @@ def test_equal_scores_tell_nothing_however_the_canaries_are_sorted() -> None:
     sharp = np.arange(400) % 2 == 0
     assert one_run(sharp, sharp, **mu_claim(0.5)).verdict is Experiment.REFUTED
     assert one_run(np.where(sharp, np.inf, -np.inf), sharp, **mu_claim(0.5)).verdict is Experiment.REFUTED
+
+
+def test_coins_ties_and_noise_have_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one stream, the order of equal scores could tell how the coins fell; (6, 0) seeds the noise."""
+    seeds: list[tuple[int, ...]] = []
+    whole = np.random.SeedSequence
+
+    def seen(words: tuple[int, ...]) -> Any:
+        seeds.append(words)
+        return whole(words)
+
+    monkeypatch.setattr(coins_and_ties, "SeedSequence", seen)
+    canaries = Canaries(9, lambda coins: coins.astype(float), lambda output: output)
+    audit_in_one_run(Plain(lambda data, _: data), canaries, seed=6)
+    assert len(seeds) == 2
+    assert len({*seeds, (6, 0), (6, 1)}) == 4
 
 
 def test_without_a_claim_epsilon_is_bounded_and_nothing_is_supposed() -> None:
