@@ -200,7 +200,8 @@ class Target:
         for name, value in vars(self.module).items():
             if value is not before.get(name, value):
                 for module in list(sys.modules.values()):
-                    if getattr(module, name, None) is before[name]:
+                    # `getattr(module, name)` may warn (mpmath.rational): the child would die, as if noticed.
+                    if getattr(module, "__dict__", {}).get(name) is before[name]:
                         setattr(module, name, value)
 
 
