@@ -152,7 +152,7 @@ CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0,
 CLAIMS.append(RDP(alpha=2.0, epsilon=1.0))
 
 
-@sweep("mechanism", MECHANISMS, everyday=[*range(0, 100, 6), *range(100, len(MECHANISMS), 14)])
+@sweep("mechanism", MECHANISMS, everyday=[*range(0, 100, 12), *range(100, len(MECHANISMS), 28)])
 def test_only_the_projects_own_errors_come_out(mechanism: Any) -> None:
     relations = ("add-or-remove-one", "replace-one") if mechanism.kind == "poisson-sampled" else ("zero-out",)
     for guarantee, relation, count in itertools.product(CLAIMS, relations, (1, 10**12)):

@@ -162,7 +162,7 @@ def _unread(python: list[str], arguments: Iterable[str], **options: Any) -> tupl
 
 
 @pytest.mark.parametrize(("rho", "status"), [(0.5, 0), (0.1, 1)])
-@sweep("closed", ["1", "1 2", "0 1 2"], everyday=(0, 2))
+@sweep("closed", ["1", "1 2", "0 1 2"], everyday=(2,))
 def test_streams_that_are_closed_from_the_start(
     rho: float, status: int, closed: str, ledger_file: Any
 ) -> None:

@@ -176,7 +176,7 @@ def peak(folder: Path) -> tuple[int, int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_memory_does_not_grow_with_the_number_of_ledgers(tmp_path: Path, number: int) -> None:
     one = write(tmp_path / "few" / "0.jsonl", *(noise(0.1 + i / 1e4) for i in range(4)), claim=ZCDP(rho=9.0))
     (tmp_path / "many").mkdir()

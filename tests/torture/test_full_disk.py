@@ -90,6 +90,7 @@ def test_no_half_file_and_no_false_success(work: Work, number: int) -> None:
     assert faults == []
 
 
+@pytest.mark.nightly
 def test_a_full_device_for_stdout_is_no_success(work: Work) -> None:
     folder = work("device")
     (folder / "pyproject.toml").write_text(CONFIGURATION)

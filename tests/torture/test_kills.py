@@ -52,7 +52,7 @@ def test_certify(work: Work, number: int) -> None:
     assert again.to_json() == whole.to_json()
 
 
-@sizes(1, 120)
+@sizes(1, 120, every="night")
 def test_audit_resumed(work: Work, number: int) -> None:
     folder = work("audit")
     trials = "240" if number > 1 else "80"

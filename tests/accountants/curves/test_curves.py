@@ -75,7 +75,7 @@ def gaussian(sigma: float) -> Gaussian:
         ([(DiscreteLaplace(scale=3.0, sensitivity=L1(2.0)), 7)], 1e-20),
         ([(OpaquePureDP(epsilon=0.3, justification="x"), 3), (LAPLACE, 1)], 1e-15),
     ],
-    everyday=(0, 5, 8, 9, 10),
+    everyday=(0, 5, 9),
 )
 def test_the_exact_curve_is_never_above_that_of_divergences(
     runs: list[tuple[AnyMechanism, int]], delta: float
@@ -87,7 +87,7 @@ def test_the_exact_curve_is_never_above_that_of_divergences(
         assert pairs.delta(epsilon) <= renyi.delta(epsilon) * (1.0 + 1e-9)
 
 
-@sweep("delta", [1e-26, 1e-43, 1e-44, 1e-275, 1e-290, 3e-300, 1e-300, 1e-307], everyday=(2, 5, -1))
+@sweep("delta", [1e-26, 1e-43, 1e-44, 1e-275, 1e-290, 3e-300, 1e-300, 1e-307], everyday=(2, 5))
 @pytest.mark.parametrize("mechanism", IN_TABLES, ids=lambda mechanism: mechanism.kind)
 def test_nor_is_it_where_the_tails_of_tables_weigh(mechanism: Any, delta: float) -> None:
     """Tables leave out 1e-300 a run, those of mixtures 1e-45; divergences know some without a tail."""

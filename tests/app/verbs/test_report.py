@@ -167,7 +167,7 @@ def test_not_checked_is_complete() -> None:
         ApproxDP(epsilon=0.0, delta=1e-300),
         ZCDP(rho=1e9),
     ],
-    everyday=(0, 2, 4, 6),
+    everyday=(2, 4),
 )
 def test_every_claim_has_its_pictures(claim: AnyGuarantee) -> None:
     made = certificate(*(Release(label=name, mechanism=GAUSSIAN) for name in ("counts", "sums")), claim=claim)

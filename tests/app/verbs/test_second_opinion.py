@@ -76,7 +76,7 @@ def slip_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("slip", ["slip_of_ours", "slip_of_theirs"])
+@sweep("slip", ["slip_of_ours", "slip_of_theirs"], everyday=(1,))
 @sweep("claim", CLAIMS, everyday=(0,))
 def test_a_planted_disagreement_is_shown_everywhere_and_changes_no_verdict(
     dpaudit: Any,

@@ -24,6 +24,7 @@ from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.levels import ExactLevel
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
 from tests.noise.reference import Scripted
+from tests.sweeps import sweep
 
 ALARM = 1e-6
 REPLACE = Neighbouring.REPLACE_ONE
@@ -54,9 +55,10 @@ def by_mpmath(mechanism: AboveThreshold, yes: Any, ahead: Any) -> float:
 
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, GAUSSIAN])
-@pytest.mark.parametrize(
-    ("yes", "ahead"),
+@sweep(
+    "yes, ahead",
     [([True], [0.0]), ([False, True], [1.0, -2.0]), ([False, False, True, True], [3.0, -20.0, 8.0, 0.5])],
+    everyday=(0, 2),
 )
 def test_the_probability_of_answers_by_quadrature(mechanism: AboveThreshold, yes: Any, ahead: Any) -> None:
     with mp.workdps(30):

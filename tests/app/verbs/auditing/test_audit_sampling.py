@@ -464,9 +464,10 @@ def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
 
 #: Enough for an update; and as few steps of training as make an epoch.
 FEW = {"private-lsvi-ucb": ("-P", "ridge=0.03"), "dp-sgd": ("-P", "steps=10"), "dp-ftrl": ("-P", "steps=10")}
+SLOW = {"dp-policy-gradient", "ldp-ucrl-vtr", "private-lsvi-ucb"}
 
 
-@sweep("name", CATALOGUE, everyday=[at for at, name in enumerate(CATALOGUE) if name != "dp-policy-gradient"])
+@sweep("name", CATALOGUE, everyday=[at for at, name in enumerate(CATALOGUE) if name not in SLOW])
 def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> None:
     few = FEW.get(name, ())
     status, found = answer("audit", name, *few, "--method", "threshold", "--trials", 10, *SURE)
