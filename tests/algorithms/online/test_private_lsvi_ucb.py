@@ -281,7 +281,7 @@ def test_without_the_lower_clip_the_premise_fails_and_replay_shows_why(values: A
 @pytest.mark.parametrize(
     ("ridge", "values"),
     [
-        pytest.param(0.03, "to-go", marks=pytest.mark.nightly),
+        (0.03, "to-go"),
         (0.03, "unclipped"),
         pytest.param(1.0, "unclipped", marks=pytest.mark.nightly),
     ],
