@@ -15,6 +15,8 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "proving" / "mechanisms.md").read_text(encoding="utf-8")
 KINDS = [mechanism.model_fields["kind"].default for mechanism in get_args(AnyMechanism)]
 FIGURE = re.compile(r"\d[\d.e+-]*")
+#: The kinds whose figures take most of the page's time.
+DEAR = ("random-allocation", "smooth-gaussian")
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +27,19 @@ def script() -> Any:
 
 
 @pytest.fixture(scope="module")
-def made(script: Any) -> str:
-    return str(script.mechanisms_page())
+def made(script: Any, nightly: bool) -> str:
+    """The page as it is made now; every day the rows that take longest are taken from the page."""
+    row = script._row
+
+    def row_by_day(kind: str) -> str:
+        if kind not in DEAR:
+            return str(row(kind))
+        return next(f"{line}\n" for line in PAGE.splitlines() if line.startswith(f"| [`{kind}`](#"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not nightly:
+            patch.setattr(script, "_row", row_by_day)
+        return str(script.mechanisms_page())
 
 
 def test_the_page_is_up_to_date(made: str) -> None:
