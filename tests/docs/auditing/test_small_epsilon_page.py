@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,14 @@ from scipy.stats import norm
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "docs" / "programs")
-    return import_module("make_small_epsilon")
+@pytest.fixture(scope="module")
+def program() -> Iterator[Any]:
+    """The program, which finds the best possible bound of each number of runs once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs" / "programs")
+        made: Any = import_module("make_small_epsilon")
+        patch.setattr(made, "best_possible", functools.cache(made.best_possible))
+        yield made
 
 
 def test_the_page_has_the_marks_between_which_the_tables_are_written(program: Any) -> None:
@@ -177,9 +183,10 @@ def test_the_best_possible_bound_is_that_of_large_samples(program: Any) -> None:
         assert mean == pytest.approx(z**2 / 2, rel=0.02)
 
 
-def test_the_best_test_errs_as_often_as_in_draws(program: Any) -> None:
-    """Within 6 standard errors of 40,000 draws, half as large for the median as for the errors."""
-    runs, epsilon, draws, generator = 1_000, 2.0, 40_000, np.random.default_rng(1)
+def test_the_best_test_errs_as_often_as_in_draws(program: Any, nightly: bool) -> None:
+    """Within 6 standard errors of all draws, half as large for the median as for the errors."""
+    runs, epsilon, generator = 1_000, 2.0, np.random.default_rng(1)
+    draws = 40_000 if nightly else 10_000
     ratio = program.nearest(epsilon)
     near = program._P / np.exp(ratio)
     values, cells = np.unique(np.round(ratio, 5), return_inverse=True)
@@ -192,20 +199,21 @@ def test_the_best_test_errs_as_often_as_in_draws(program: Any) -> None:
 
 
 def test_a_gaussian_table_is_written_between_its_marks(
-    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nightly: bool
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{program.BEGIN_GAUSSIAN}stale\n{program.END}after\n", encoding="utf-8")
     monkeypatch.setattr(program, "PAGE", page)
     monkeypatch.setattr(program, "SIZES", (1_000,))
-    monkeypatch.setattr(program, "METHODS", dict.fromkeys(program.METHODS, 3))
+    audits = dict(zip(program.METHODS, (3, 3 if nightly else 1), strict=True))  # the second takes longest
+    monkeypatch.setattr(program, "METHODS", audits)
     monkeypatch.setattr("sys.argv", ["x", "--only", "Gaussian", "--write"])
     assert program.main() == 0
     text = page.read_text(encoding="utf-8")
     assert re.fullmatch(r"before\n<!-- .*\nafter\n", text, re.DOTALL)
     assert "stale" not in text
     ((runs, (_, *medians)),) = gaussian_rows(text).items()
-    samples = [program.gaussian_samples(runs, seed) for seed in range(3)]
-    for method, median in zip(program.METHODS, medians, strict=True):
+    for (method, number), median in zip(audits.items(), medians, strict=True):
+        samples = [program.gaussian_samples(runs, seed) for seed in range(number)]
         bounds = [method(each, delta=1e-5).epsilon_lower for each in samples]
         assert median == round(float(np.median(bounds)), 2)
