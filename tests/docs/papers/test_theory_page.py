@@ -15,7 +15,7 @@ import pytest
 
 DOCS = Path(__file__).parents[3] / "docs"
 SIZES = [100, 1000, 10_000]
-EVERYDAY = ("dp-apvi", "dp-lsw", "functional-noise", "dp-ucbvi")
+EVERYDAY = ("dp-apvi", "dp-lsw", "functional-noise")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_the_program_at_a_small_size(
         kept = tmp_path / "runs.csv"
         first = script.measure(list(small.values()), kept)
         page = script.theory_page(first)
-        assert script.theory_page(script.measure(list(small.values()), kept)) == page
+        assert script.measure(list(small.values()), kept) == first
         assert script.picture(first)["concat"][0]["title"] == next(iter(small))
     for study in small.values():
         assert f"## {study.title}" in page
