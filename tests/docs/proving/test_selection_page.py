@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.printed import is_printed
@@ -12,11 +11,11 @@ from tests.printed import is_printed
 PAGE = (Path(__file__).parents[3] / "docs" / "proving" / "selection.md").read_text(encoding="utf-8")
 
 
-def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_the_example_prints_what_the_page_shows(python: list[str], tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
     script = tmp_path / "questions.py"
     script.write_text(code, encoding="utf-8")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    done = subprocess.run([*python, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert is_printed(done.stdout, shown), done.stdout
