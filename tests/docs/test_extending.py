@@ -56,8 +56,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree to which all diffs were applied, one after another."""
     copy = tmp_path_factory.mktemp("tree")
     for folder in TREE:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=ignored)
+        # With the bytecode, which Python takes only for files as they were when it was made.
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True)
     shutil.copy2(ROOT / "pyproject.toml", copy)
     for page in PAGES:
         (diff,) = blocks(page, "diff")
