@@ -24,15 +24,13 @@ for folder in {folders!r}:
 """
 
 
-def python(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a fresh interpreter, isolated from the caller's folder and environment."""
-    return subprocess.run(
-        [sys.executable, "-I", "-c", program], cwd=folder, capture_output=True, text=True, check=False
-    )
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder outside of the tree."""
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_importing_everything_leaves_no_second_copy(tmp_path: Path) -> None:
-    done = python(IMPORT_EVERYTHING.format(folders=FOLDERS), tmp_path)
+def test_importing_everything_leaves_no_second_copy(python: list[str], tmp_path: Path) -> None:
+    done = run([*python, "-c", IMPORT_EVERYTHING.format(folders=FOLDERS)], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -43,5 +41,6 @@ def test_this_test_run_holds_no_second_copy(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_top_level_module_can_be_found_elsewhere(folder: str, tmp_path: Path) -> None:
-    done = python(f"import importlib.util; print(importlib.util.find_spec({folder!r}))", tmp_path)
+    find = f"import importlib.util; print(importlib.util.find_spec({folder!r}))"
+    done = run([sys.executable, "-I", "-c", find], tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "None"), done.stdout + done.stderr
