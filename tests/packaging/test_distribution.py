@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -30,6 +31,16 @@ def run(script: str, folder: Path, **more: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.fixture
+def started(python: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_runs: None) -> None:
+    """`dpaudit` is a command whose libraries are imported already."""
+    command = tmp_path / "bin" / "dpaudit"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.join([*python, "-m", "dpaudit.app.main"])} "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A repository whose gate checks one built-in algorithm, which is 1-zCDP."""
     (tmp_path / "pyproject.toml").write_text(
@@ -42,6 +53,7 @@ def project(tmp_path: Path) -> Path:
 GATE = {"CONFIG": "pyproject.toml", "PROFILE": "pr", "ARGUMENTS": "", "SARIF": "a.sarif", "BASE": ""}
 
 
+@pytest.mark.usefixtures("started")
 def test_the_action_runs_the_gate_and_writes_what_it_comments(project: Path) -> None:
     done = run(step("Run the gate")["run"], project, **GATE)
     assert done.returncode == 0, done.stderr
@@ -49,6 +61,7 @@ def test_the_action_runs_the_gate_and_writes_what_it_comments(project: Path) -> 
     assert (project / "dpaudit.md").read_text().startswith("## dpaudit gate")
 
 
+@pytest.mark.usefixtures("started")
 def test_the_action_fails_where_the_gate_does(project: Path) -> None:
     table = (project / "pyproject.toml").read_text().replace("max-epsilon = 8", "max-epsilon = 1")
     (project / "pyproject.toml").write_text(table)

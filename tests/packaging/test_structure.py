@@ -227,11 +227,12 @@ WALK = """
 import sys
 import dpaudit.app.main, dpaudit.app.verbs.certify
 
-entered = []
+entered = {}
 def note(frame, event, argument):
-    name = frame.f_globals.get("__name__", "")
-    if event == "call" and name.startswith("dpaudit.") and name not in entered:
-        entered.append(name)
+    if event == "call":
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("dpaudit."):
+            entered[name] = None
 sys.setprofile(note)
 try:
     dpaudit.app.main.main(["certify", "dp-apvi", "--in-process"], prog_name="dpaudit")
