@@ -99,6 +99,7 @@ FAULTS += [pytest.param(fault, marks=pytest.mark.nightly) for fault in MORE]
 RELATIONS = ["add-or-remove-one", pytest.param("replace-one", marks=pytest.mark.nightly)]
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Any, relation: str) -> None:
@@ -106,6 +107,7 @@ def test_a_fault_is_found(fault: Any, relation: str) -> None:
     assert found.experiment is Experiment.REFUTED
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("relation", [*RELATIONS, pytest.param("zero-out", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("innocent", [report, pytest.param(bounded_after_a_join, marks=pytest.mark.nightly)])
 def test_what_is_right_is_left_alone(innocent: Any, relation: str) -> None:
