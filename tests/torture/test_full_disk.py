@@ -16,7 +16,7 @@ from dpaudit.accountants.book import Book
 from tests.torture.conftest import sizes
 from tests.torture.tools import faults_of_output, keep_figure, printed, run, together
 
-pytestmark = pytest.mark.usefixtures("own_processes", "undrawn")
+pytestmark = pytest.mark.usefixtures("own_processes", "runs_in_threads", "undrawn")
 Work = Callable[[str], Path]
 
 CLAIM = ("--pair", "own.py:pair", "--rho", "3", "--unit", "row")

@@ -13,7 +13,7 @@ import pytest
 from tests.torture.conftest import sizes
 from tests.torture.tools import Program, faults_of_output, keep_figure, printed, together
 
-pytestmark = pytest.mark.usefixtures("own_processes", "undrawn")
+pytestmark = pytest.mark.usefixtures("own_processes", "runs_in_threads", "undrawn")
 
 COMMAND = ("certify", "own.py:sums", "--pair", "own.py:pair", "--rho", "3", "--unit", "row", "-o", "../out")
 
