@@ -24,7 +24,11 @@ from tests.torture.conftest import sizes
 from tests.torture.tools import keep_figure
 
 PROCESSES = 10
-DATASETS = 200
+
+
+def datasets(operations: int) -> int:
+    """Over how many data sets so many operations are spread: fewer operations meet on as few."""
+    return min(200, max(20, operations // 5))
 
 
 class Server:
@@ -84,7 +88,7 @@ def work(address: str, log: Path, operations: int, seed: int) -> None:
                 book = book or Book(address, make=False)
                 kind = draw.random()
                 if kind < 0.6 or not mine:
-                    dataset = f"data {draw.randrange(DATASETS)}"
+                    dataset = f"data {draw.randrange(datasets(PROCESSES * operations))}"
                     note("reserve?", dataset.replace(" ", "_"))
                     name = book.reserve(dataset, ZCDP(rho=2.0 ** -draw.randrange(4, 8)))
                     note("reserve", name)
@@ -164,9 +168,9 @@ def check(address: str, logs: list[Path]) -> tuple[Counter[str], list[str]]:
     return answers, faults
 
 
-def open_accounts(address: str) -> None:
+def open_accounts(address: str, operations: int) -> None:
     with Book(address) as book:
-        for index in range(DATASETS):
+        for index in range(datasets(operations)):
             book.open_account(f"data {index}", ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
 
 
@@ -183,7 +187,7 @@ def halfway(logs: list[Path], operations: int) -> None:
 @sizes(100, 10_000)
 def test_sqlite_with_processes_killed(tmp_path: Path, number: int) -> None:
     address = str(tmp_path / "book.sqlite")
-    open_accounts(address)
+    open_accounts(address, number)
     logs = [tmp_path / f"{index}.log" for index in range(PROCESSES)]
     processes = [start(address, log, number // PROCESSES, seed) for seed, log in enumerate(logs)]
     halfway(logs, number)
@@ -202,7 +206,7 @@ def test_sqlite_with_processes_killed(tmp_path: Path, number: int) -> None:
 
 @sizes(100, 10_000, every="night")
 def test_postgresql_with_its_server_killed(tmp_path: Path, server: Server, number: int) -> None:
-    open_accounts(server.url)
+    open_accounts(server.url, number)
     logs = [tmp_path / f"{index}.log" for index in range(PROCESSES)]
     processes = [start(server.url, log, number // PROCESSES, seed) for seed, log in enumerate(logs)]
     halfway(logs, number)
