@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parents[3] / "docs" / "programs" / "papers" / "schedule
 def test_the_program_prints_both_schedules_and_continues_what_it_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    sizes = ["--users", "60", "--tuned-at", "50", "--runs", "2"]
+    sizes = ["--users", "30", "--tuned-at", "25", "--runs", "2"]
     monkeypatch.setattr("sys.argv", [str(PROGRAM), str(tmp_path / "runs"), *sizes])
     main = runpy.run_path(str(PROGRAM))["main"]
     assert main() == 0
