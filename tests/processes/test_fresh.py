@@ -108,7 +108,7 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 def quickly(target: Any, pairs: Any, **options: Any) -> Audit:
-    return dpaudit.replay(target, pairs, claim=options["claim"], replays=2, extreme_outputs=False)
+    return dpaudit.replay(target, pairs, claim=options["claim"], replays=1, extreme_outputs=False)
 
 
 @pytest.mark.usefixtures("start")
@@ -291,7 +291,7 @@ def pair():
 
 
 @pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=pytest.mark.nightly)], indirect=True)
-@pytest.mark.usefixtures("start")
+@pytest.mark.usefixtures("start", "few_runs")
 def test_the_commands_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dpaudit.app.main import main
 

@@ -354,7 +354,7 @@ def test_computing_with_joblib_is_innocent() -> None:
         squares = joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(i) for i in range(3))
         return sums(data, curator), squares
 
-    with processes(2) as pool:  # of the holder's own, which no fork of it has
+    with processes(1) as pool:  # of the holder's own, which no fork of it has
         assert pool.submit(lambda: 1).result() == 1
     assert joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(i) for i in range(3)) == [0, 1, 2]
     with hosting(computes, ZEROS, [PAIR], in_process=False, limits=Limits()) as hosted:
@@ -433,7 +433,7 @@ def test_outputs_are_compared_as_they_were_sent(
 
     def nested(data: Any, curator: Curator, extra: float = 0.0) -> Any:
         sums(data, curator)
-        return [{"place": i, "values": (i, [0.5])} for i in range(1_000)] + [extra]
+        return [{"place": i, "values": (i, [0.5])} for i in range(100)] + [extra]
 
     assert audited(nested).verdict is Experiment.NOT_REFUTED
     assert not read
@@ -443,7 +443,7 @@ def test_outputs_are_compared_as_they_were_sent(
 
     (leak,) = audited(leaks).findings
     assert leak.kind == "leak"
-    assert "output[1000]" in leak.detail
+    assert "output[100]" in leak.detail
     assert read
 
 
@@ -487,10 +487,10 @@ def test_a_caught_refusal_is_the_very_one(tmp_path: Path) -> None:
 
 
 def test_in_process_the_certificate_says_so() -> None:
-    made = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly, in_process=True)
+    made = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=(), in_process=True)
     assert made.process.kind == "in-process"
     assert Code.IN_PROCESS in {condition.code for condition in made.not_checked}
-    other = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
+    other = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=())
     assert Code.IN_PROCESS not in {condition.code for condition in other.not_checked}
 
 
