@@ -71,6 +71,7 @@ def test_wheel_alone_does_the_main_job(tmp_path: Path, nightly: bool) -> None:
     """The libraries are this environment's; that the declared ones suffice `.ci/run` shows in a fresh one."""
     sources = copy_of_the_sources(tmp_path / "sources")
     # The source distribution first, the wheel from it: a file that either of them drops is missed here.
+    command: tuple[str | Path, ...]
     if nightly:
         command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "dist", sources)
     else:
