@@ -23,6 +23,8 @@ from dpaudit.noise.sums import total
 
 NOISE = Gaussian(sigma=1.0, sensitivity=L2(1.0))
 EXPONENT = -39  # of the grid of the bound 1
+MANY = 2**17  # rows of the rounding attack
+OFTEN_ROUNDED = Fraction(MANY, 2**38)  # what they add where each is rounded up by half of its last place
 
 
 def curator() -> Curator:
@@ -49,13 +51,13 @@ def exact_sum(rows: Any, bound: float = 1.0) -> Any:
 
 
 def rounding_attack(unit: float) -> tuple[Any, Any]:
-    """Without and with a unit that lifts a running sum to 2^19, from where a million rows are rounded up.
+    """Without and with a unit that lifts a running sum to 2^15, from where `MANY` rows are rounded up.
 
     They are 0.6 of the last place there, and 1.2 of the last place below. The second column is empty: numpy
     adds up a single one in pairs.
     """
-    before = np.concatenate([np.ones(2**19 - 1), [1.0 - unit]])
-    small = np.full(2**20, 0.6 * 2.0**-33)
+    before = np.concatenate([np.ones(2**15 - 1), [1.0 - unit]])
+    small = np.full(MANY, 0.6 * 2.0**-37)
     one, other = np.concatenate([before, small]), np.concatenate([before, [unit], small])
     return tuple(np.column_stack([side, np.zeros_like(side)]) for side in (one, other))
 
@@ -67,12 +69,12 @@ def moved_by(add: Any, sides: tuple[Any, Any]) -> Fraction:
 
 def test_repeated_rounding_multiplies_no_units_contribution() -> None:
     sides = rounding_attack(1.0)
-    assert moved_by(sum_in_doubles, sides) > 1 + Fraction(1, 2**15)  # the unit's row has norm 1
+    assert moved_by(sum_in_doubles, sides) > 1 + OFTEN_ROUNDED / 2  # the unit's row has norm 1
     assert moved_by(exact_sum, sides) == 1
-    # A unit whose own contribution is 2^-14 moves the sum in doubles by nearly twice that.
-    sides = rounding_attack(2.0**-14)
-    assert moved_by(sum_in_doubles, sides) > Fraction(1.9) / 2**14
-    assert moved_by(exact_sum, sides) == Fraction(1, 2**14)
+    # A unit whose own contribution is as small moves the sum in doubles by nearly twice that.
+    sides = rounding_attack(float(OFTEN_ROUNDED))
+    assert moved_by(sum_in_doubles, sides) > Fraction(1.9) * OFTEN_ROUNDED
+    assert moved_by(exact_sum, sides) == OFTEN_ROUNDED
 
 
 def test_the_order_of_the_rows_does_not_change_a_sum() -> None:

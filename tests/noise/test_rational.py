@@ -160,6 +160,6 @@ def test_the_enumeration_sees_a_double_zero(monkeypatch: pytest.MonkeyPatch) -> 
         magnitude = (low + scale.numerator * high) // scale.denominator
         return -magnitude if bits.below(2) else magnitude
 
-    found = law(lambda script: slipped(Fraction(3, 2), Uniforms(script, 3)))
-    decay = mpmath.exp(-mpf(2) / 3)
+    found = law(lambda script: slipped(Fraction(1), Uniforms(script, 1)))
+    decay = mpmath.exp(mpf(-1))
     assert abs(found[0] - (1 - decay) / (1 + decay)) > mpf("0.1")

@@ -94,7 +94,7 @@ def test_the_banded_strategy_is_optimal_by_duality(steps: int, bands: int) -> No
 
 
 def test_each_is_at_least_as_good_as_what_is_known_in_closed_form(nightly: bool) -> None:
-    steps, bands = (256, 16) if nightly else (128, 8)
+    steps, bands = (256, 16) if nightly else (64, 4)
     tree = TreeAggregation(sigma=1.0, steps=steps, sensitivity=L2(1.0))
     nodes = sum(step.bit_count() for step in range(1, steps + 1))
     of_tree = math.sqrt(nodes / steps * tree.levels)
