@@ -321,7 +321,11 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=min(25, settings().max_examples // 2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS)
 def test_the_book_agrees_with_sums_by_hand(
     steps: list[tuple[str, float, int]], tmp_path_factory: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -12,16 +13,22 @@ from dpaudit.accountants.book import Book
 from dpaudit.errors import BookFormat, InvalidParameter, UsageError
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A book with a reservation that is spent, one that was cancelled, and one that is open."""
-    path = tmp_path / "book.sqlite"
+    path = tmp_path_factory.mktemp("made") / "book.sqlite"
     with Book(path) as book:
         book.open_account("patients", ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
         names = [book.reserve("patients", ZCDP(rho=0.25)) for _ in range(3)]
         book.spend(names[0])
         book.cancel(names[1], note="never started")
     return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    """A copy of that book."""
+    return shutil.copy(made, tmp_path / "book.sqlite")
 
 
 def change(path: Path, statement: str, *values: object) -> None:

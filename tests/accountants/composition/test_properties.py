@@ -209,7 +209,7 @@ ANY_KIND = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=min(25, settings().max_examples // 2), deadline=None)
 @given(
     st.lists(st.tuples(ANY_KIND, st.integers(1, 40)), min_size=1, max_size=3), st.sampled_from([*LADDER, 0.1])
 )
@@ -322,7 +322,7 @@ MIX = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=min(15, settings().max_examples // 3), deadline=None, derandomize=True)
 @given(MIX, st.floats(-15.0, -2.0), st.integers(0, 3))
 def test_a_mix_is_ordered_and_grows_with_what_is_added(
     mix: list[tuple[AnyMechanism, int]], power: float, index: int

@@ -153,7 +153,7 @@ def test_a_line_of_sampled_noise_needs_few_quadratures(
     claimed: ApproxDP | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A count, whatever the machine: 140 a line where each is computed by itself and searched by values."""
-    number = 80
+    number = 40
     claim = Claim(ApproxDP(epsilon=8.0, delta=1e-6))
     ledger = Ledger(Header(algorithm="a", unit="row", neighbouring=ADD, claim=claim))
     for i in range(number):

@@ -101,7 +101,7 @@ def test_a_mixture_is_bounded_tightly_in_both_orders(
         assert delta <= truth * 1.01 + 1e-12
 
 
-@sweep("shift, mixture_first", [*itertools.product([0.25, 1.0, 3.0], [True, False])], everyday=(0, 3, 5))
+@sweep("shift, mixture_first", [*itertools.product([0.25, 1.0, 3.0], [True, False])], everyday=(0, 3))
 def test_one_of_two_answers_against_an_integral(shift: float, mixture_first: bool) -> None:
     found = mixture_losses(pair([shift], [1.0], 2), mixture_first=mixture_first).delta(np.array(EPSILONS))
     for epsilon, delta in zip(EPSILONS, found, strict=True):
@@ -145,7 +145,7 @@ def test_sums_of_laws_are_larger_in_the_convex_order(up: bool) -> None:
     law_of_three = list(
         zip(map(Fraction, three.at.tolist()), map(Fraction, three.mass.tolist()), strict=True)
     )
-    for strike in (Fraction(k, 7) for k in range(1, 70)):
+    for strike in (Fraction(k, 7) for k in range(1, 70, 3)):
         sign = 1 if up else -1  # (s - y)_+ or (y - s)_+
         wanted = sum((p * max(sign * (s - strike), Fraction(0)) for s, p in exact.items()), Fraction(0))
         found = sum((p * max(sign * (s - strike), Fraction(0)) for s, p in law_of_three), Fraction(0))

@@ -433,7 +433,7 @@ def test_sound_against_composing_with_more(releases: list[tuple[Term, int]], exp
     assert doubled.upper >= more.lower
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=min(20, settings().max_examples // 2))
 @given(
     st.lists(st.floats(0.01, 4.0), min_size=1, max_size=8),
     st.floats(0.0, 0.999),

@@ -59,7 +59,7 @@ def one_run(mu: float, rate: float, epsilon: float) -> mp.mpf:
 
 
 @sweep("mu, rate", RUNS, everyday=(3, 4))
-@sweep("epsilon", [0.0, 0.1, 1.0], everyday=(0, 2))
+@sweep("epsilon", [0.0, 0.1, 1.0], everyday=(2,))
 def test_one_run_is_enclosed(mu: float, rate: float, epsilon: float) -> None:
     found = PrivacyLoss.compose([(ReplacedGaussianTerm(mu, rate), 1)]).delta(epsilon)
     with mp.workdps(40):
@@ -85,7 +85,7 @@ def test_the_loss_and_its_point_are_each_others_inverse(mu: float, rate: float) 
 def test_no_other_two_parts_within_the_bound_cost_more(epsilon: float) -> None:
     """Any two vectors in the plane, by a sum over a grid."""
     mu, rate, source = 1.3, 0.2, np.random.default_rng(5)
-    grid = np.linspace(-9.0, 9.0, 901)
+    grid = np.linspace(-9.0, 9.0, 451)
     one, two = np.meshgrid(grid, grid, indexing="ij")
     plain = np.exp(-0.5 * (one**2 + two**2)) * (grid[1] - grid[0]) ** 2 / (2.0 * math.pi)
 
@@ -141,13 +141,13 @@ def test_the_factor_is_the_moment_and_decays_as_proved(mu: float, rate: float, c
             up, down = (1 - rate + rate * mp.exp(sign * mu * x - mp.mpf(mu) ** 2 / 2) for sign in (1, -1))
             return mp.npdf(x) * mp.exp((s + 1) * mp.log(up) - s * mp.log(down))
 
-        return mp.quad(integrand, mp.linspace(-14, 20, 35))
+        return mp.quad(integrand, mp.linspace(-14, 20, 18))
 
     with mp.workdps(20):
-        at_zero = moment(mp.mpf(c))
+        at_zero = moment(mp.mpc(c, 0.0))
         assert abs(mp.log(at_zero) - cumulant.value) <= cumulant.error + 1e-14
         for place, at in enumerate(t.tolist()):
-            exact = moment(mp.mpc(c, at)) / at_zero
+            exact = moment(mp.mpc(c, at)) / at_zero if at > 0.0 else mp.mpc(1)
             computed = mp.exp(mp.mpc(along.log_modulus[place], along.phase[place]))
             assert abs(exact - computed) <= abs(computed) * math.expm1(along.error[place]) + 1e-14
             if at > 0.0:
