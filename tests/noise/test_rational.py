@@ -18,7 +18,7 @@ from mpmath import mpf
 from dpaudit.noise import rational as discrete
 from tests.sweeps import sweep
 
-TINY = mpf(10) ** -45
+TINY = mpf(10) ** -36  # all branches that are as rare together weigh less than CLOSE
 CLOSE = mpf(10) ** -30
 
 

@@ -124,7 +124,7 @@ def test_one_of_many_answers_against_samples(steps: int) -> None:
 
 
 def test_a_pair_for_both_orders_lies_above_each() -> None:
-    for given in (pair([0.0, 1.0], [0.75, 0.25]), pair([1.0], [1.0], 10)):
+    for given in (pair([0.0, 1.0], [0.75, 0.25]), pair([1.0], [1.0], 4)):
         orders = (mixture_losses(given, mixture_first=order) for order in (None, True, False))
         both, *each = (one.delta(np.array(EPSILONS)) for one in orders)
         assert np.all(both >= np.maximum(*each) * (1.0 - 1e-12))
@@ -214,7 +214,7 @@ def test_an_allocation_costs_less_with_more_answers_and_more_with_more_epochs() 
     costs = [epsilon_of(RandomAllocation(steps=steps, mechanism=NOISE))["pld"] for steps in (1, 2, 8)]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] == pytest.approx(4.886554117462212, rel=1e-9)
-    epochs = [epsilon_of(RandomAllocation(steps=8, mechanism=NOISE), n)["pld"] for n in (1, 3)]
+    epochs = [costs[-1], epsilon_of(RandomAllocation(steps=8, mechanism=NOISE), 3)["pld"]]
     assert epochs[0] < epochs[1] < 3 * epochs[0]
     # Three epochs of eight answers beside as many Poisson samples of the same rate.
     assert epochs[1] == pytest.approx(

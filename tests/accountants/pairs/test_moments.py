@@ -213,7 +213,8 @@ def test_a_weight_below_every_double_has_a_whole_moment() -> None:
     for first in (True, False):
         p, q = sides if first else sides[::-1]
         whole = whole_log_moment(many, ADD, mixture_first=first)
-        assert log_truth(p, q, 2.0) - 1e-9 <= whole(2.0) <= log_truth(p, q, 2.0) * 1.01
+        truth = log_truth(p, q, 2.0)
+        assert truth - 1e-9 <= whole(2.0) <= truth * 1.01
         assert log_truth(p, q, 10.0) - 1e-9 <= whole(10.0) < math.inf
 
 

@@ -61,7 +61,7 @@ def test_permute_and_flip_is_what_its_definition_says(weights: list[float]) -> N
 
 @sweep("weights", [*WEIGHTS[:3], [0.0, -20.0, -1.0]], everyday=(0, 1, 3))
 def test_the_largest_under_laplace_noise(weights: list[float]) -> None:
-    with mp.workdps(40):
+    with mp.workdps(25):
         for index in range(len(weights)):
             found = LAPLACE.log_probability(index, np.array(weights))
             assert found == pytest.approx(float(mp.log(largest(weights, index))), rel=1e-12, abs=1e-12)

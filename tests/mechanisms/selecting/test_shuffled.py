@@ -93,10 +93,10 @@ def claim(epsilon: float) -> Claim:
 
 
 def test_replay_supports_a_true_claim_and_refutes_a_false_one() -> None:
-    audit = replay(shuffle(MANY), [ONE], claim=claim(0.25), replays=150)
+    audit = replay(shuffle(MANY), [ONE], claim=claim(0.25), replays=60)
     assert (audit.verdict, audit.findings) == (Experiment.NOT_REFUTED, ())
     few = Shuffled(local=RandomizedResponse(epsilon=4.0), users=3)
-    false = replay(shuffle(few), [Pair([0.0] * 3, [1.0, 0.0, 0.0])], claim=claim(0.25), replays=150)
+    false = replay(shuffle(few), [Pair([0.0] * 3, [1.0, 0.0, 0.0])], claim=claim(0.25), replays=60)
     assert false.verdict is Experiment.REFUTED
 
 

@@ -61,7 +61,7 @@ def by_mpmath(mechanism: AboveThreshold, yes: Any, ahead: Any) -> float:
     everyday=(0, 2),
 )
 def test_the_probability_of_answers_by_quadrature(mechanism: AboveThreshold, yes: Any, ahead: Any) -> None:
-    with mp.workdps(30):
+    with mp.workdps(20):
         expected = by_mpmath(mechanism, yes, ahead)
     found = mechanism.log_probability(np.array(yes), np.array(ahead))
     assert found == pytest.approx(expected, rel=1e-11, abs=1e-11)
