@@ -149,12 +149,18 @@ def enumerated(
     return found
 
 
+@functools.cache
+def enumerated_at(law: str, steps: float, rest: float) -> dict[int, Fraction]:
+    """Of so many steps of noise about a value that lies this far from a grid point."""
+    return enumerated(LAWS[law][0], Scale.of(steps, 0), functools.partial(exact, 0.5 + rest))
+
+
 @pytest.mark.parametrize("law", LAWS)
 @sweep("steps, rest", [(1.0, 0.0), (0.3, 0.25), (2.5, -0.49)], everyday=(0, 1))
 def test_enumerated_on_a_coarse_grid_each_cell_has_its_probability(
     law: str, steps: float, rest: float
 ) -> None:
-    found = enumerated(LAWS[law][0], Scale.of(steps, 0), lambda: exact(0.5 + rest))
+    found = enumerated_at(law, steps, rest)
     assert abs(1 - sum(found.values())) < Fraction(1, 2**60)
     below = LAWS[law][1]
     with mpmath.workdps(60):
@@ -171,7 +177,7 @@ def test_neighbouring_values_reach_the_same_grid_points() -> None:
     """Both of two values lead to every point of a small range with positive probability."""
     small = range(-3, 5)
     for rest in (0.0, 0.4):
-        found = enumerated(NORMAL, Scale.of(1.0, 0), functools.partial(exact, 0.5 + rest))
+        found = enumerated_at("normal", 1.0, rest)
         assert all(found[m] > 0 for m in small)
 
 

@@ -48,6 +48,7 @@ def _digits() -> Iterator[None]:
         yield
 
 
+@cache
 def gaussian(variance: Fraction) -> Exact:
     """Balle and Wang 2018, Theorem 8, at mu^2."""
     mp = mpmath.mp
