@@ -55,7 +55,7 @@ def profile(*made: tuple[AnyMechanism, int], relation: Neighbouring = ADD, **mor
         [(noise(0.3, 0.2), 7)],
         [(noise(0.9, 5.0), 100)],
         [(noise(1e-6, 50.0), 1)],
-        [(noise(0.01 + 0.0003 * i, 0.8 + 0.02 * i), 1 + i) for i in range(30)],
+        [(noise(0.01 + 0.0009 * i, 0.8 + 0.06 * i), 1 + 3 * i) for i in range(10)],
     ],
 )
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12, 1e-100])
