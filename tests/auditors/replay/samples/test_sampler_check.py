@@ -101,7 +101,7 @@ def response_off(patch: pytest.MonkeyPatch) -> None:
 
 def choice_off(patch: pytest.MonkeyPatch) -> None:
     true = Exponential.sample
-    patch.setattr(Exponential, "sample", lambda self, w, *rest: true(self, 1.2 * w, rest[0]))
+    patch.setattr(Exponential, "sample", lambda self, w, *rest: true(self, WEIGHTS_OFF * w, rest[0]))
 
 
 def function_off(patch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ CASES = [
 ]
 
 
-@sweep("algorithm, plant", CASES, everyday=(0, 4, 5))
+@sweep("algorithm, plant", CASES, everyday=(0, 4))
 def test_the_true_sampler_passes_and_one_five_percent_off_does_not(
     algorithm: Callable[[Any, Curator], Any],
     plant: Callable[[pytest.MonkeyPatch], None],
@@ -167,7 +167,7 @@ def scale_off(name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 def exact_choice_off(patch: pytest.MonkeyPatch) -> None:
     true = ExactRandomness.choose
-    patch.setattr(ExactRandomness, "choose", lambda self, w, exactly: true(self, 1.2 * w))
+    patch.setattr(ExactRandomness, "choose", lambda self, w, exactly: true(self, WEIGHTS_OFF * w))
 
 
 def exact_response_off(patch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ EXACT_FAULTS = [
 @sweep(
     "algorithm, plant",
     [(case[0], plant) for case, plant in zip(CASES, EXACT_FAULTS, strict=True)],
-    everyday=(0, 3, 4, 5, 7),
+    everyday=(0, 3, 4),
 )
 def test_the_exact_sampler_is_tested_too(
     algorithm: Callable[[Any, Curator], Any],
@@ -211,7 +211,7 @@ def test_the_exact_sampler_is_tested_too(
 
 
 #: Of these a draw is so dear that every day takes a tenth of the draws, which tell a larger error apart.
-DEAR = (1, 2, 6, 8)
+DEAR = (1, 2, 5, 6, 7, 8)
 
 
 @pytest.mark.parametrize("case", DEAR)
