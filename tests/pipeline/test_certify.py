@@ -81,6 +81,7 @@ def certify_into(folder: Path, *claim: str, algorithm: str = "sums") -> None:
     verb("certify", f"{__file__}:{algorithm}", "--pair", pair, "--unit", "row", *claim, "-o", str(folder))
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("claim", SCALES)
 def test_a_report_adds_each_release_once_more(added: list[Any], tmp_path: Path, claim: list[str]) -> None:
     """The totals after each release are of as many compositions: one pass, in which one grows."""
@@ -107,6 +108,7 @@ def test_a_recording_is_composed_once(added: list[Any]) -> None:
     assert len(added) == 2 * RELEASES
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_a_costlier_run_is_composed_once_and_so_is_its_baseline(
     added: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

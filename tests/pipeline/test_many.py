@@ -160,19 +160,19 @@ MEMORY = """
 import sys
 from pathlib import Path
 from dpaudit.pipeline.many import verify_folder
-summary, whole = verify_folder(Path(sys.argv[1]))
-status = Path("/proc/self/status").read_text()
-print(summary.ledgers, status.partition("VmHWM:")[2].split()[0])
+for folder in sys.argv[1:]:
+    summary, whole = verify_folder(Path(folder))
+    status = Path("/proc/self/status").read_text()
+    print(summary.ledgers, status.partition("VmHWM:")[2].split()[0])
 """
 
 
-def peak(folder: Path) -> tuple[int, int]:
-    """How many ledgers a process of its own has verified, and its largest memory in kilobytes."""
+def peaks(*folders: Path) -> list[list[int]]:
+    """How many ledgers of each folder one process verifies, and its largest memory until then, in kilobytes."""
     run = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(folder)], check=True, capture_output=True, text=True
+        [sys.executable, "-c", MEMORY, *map(str, folders)], check=True, capture_output=True, text=True
     )
-    ledgers, memory = run.stdout.split()
-    return int(ledgers), int(memory)
+    return [[int(number) for number in line.split()] for line in run.stdout.splitlines()]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
@@ -182,6 +182,6 @@ def test_memory_does_not_grow_with_the_number_of_ledgers(tmp_path: Path, number:
     (tmp_path / "many").mkdir()
     for i in range(number):
         (tmp_path / "many" / f"user {i}.jsonl").hardlink_to(one)
-    (few, little), (many, much) = peak(tmp_path / "few"), peak(tmp_path / "many")
+    (few, little), (many, much) = peaks(tmp_path / "few", tmp_path / "many")
     assert (few, many) == (1, number)
     assert much < little + 8_000  # a name alone takes a hundred bytes

@@ -94,7 +94,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_run_that_was_killed_is_resumed_by_another_process(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_is_resumed_by_another_process(tmp_path: Path, python: list[str]) -> None:
     script = tmp_path / "audit.py"
     script.write_text(SCRIPT)
     path = tmp_path / "audit.sqlite"
@@ -109,7 +109,7 @@ def test_a_run_that_was_killed_is_resumed_by_another_process(tmp_path: Path) -> 
     assert process.wait() == -signal.SIGKILL
     assert 4 <= _kept(path) < 24
     pause.write_text("0")
-    subprocess.run(command, check=True)
+    subprocess.run([*python, str(script), str(path)], check=True)
     found = np.load(f"{path}.npz")
     whole = run_trials(noisy_sum, PAIR, 60, seed=3)
     assert found["data"].tobytes() == whole.data.tobytes()
