@@ -290,8 +290,8 @@ def test_looking_at_every_turn_is_no_error() -> None:
     assert failed <= allowed(100)
 
 
-def test_one_run_uses_its_level_up() -> None:
-    failed, audits = 0, 400
+def test_one_run_uses_its_level_up(nightly: bool) -> None:
+    failed, audits = 0, 400 if nightly else 200
     for seed in range(audits):
         random = np.random.default_rng([21, seed])
         coins = random.random(200) < 0.5
@@ -330,6 +330,6 @@ def test_the_planted_fault_errs_over_nominal_and_ours_does_not() -> None:
 def test_a_detector_that_never_errs_would_be_no_test() -> None:
     """An innocent of this page with its noise halved: the audits that were silent speak."""
     random = np.random.default_rng(5)
-    loud = Samples(2 + random.laplace(size=2000), random.laplace(size=2000))
+    loud = Samples(2 + random.laplace(size=1000), random.laplace(size=1000))
     for audit in (_threshold, _sequential, _one_run):
         assert audit(loud, CASES["laplace"], 0).verdict is Experiment.REFUTED
