@@ -116,7 +116,7 @@ def test_it_is_the_test_of_the_trials_scores(method: Any, nightly: bool) -> None
 
 
 def test_a_score_is_learned_of_all_the_outputs_numbers(nightly: bool) -> None:
-    runs = 2000 if nightly else 300
+    runs = 2000 if nightly else 200
 
     def vector(data: Any, generator: np.random.Generator, trials: int) -> Any:
         return data + generator.laplace(scale=0.5, size=(trials, 2))
@@ -260,16 +260,16 @@ def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
         def mechanism(data: Any, generator: np.random.Generator) -> Any:
             nonlocal calls
             calls += 1
-            if calls == 2 * 300 + 250:  # in the second chunk of the second pair
+            if calls == 2 * 150 + 125:  # in the second chunk of the second pair
                 raise KeyboardInterrupt
             return data.sum() + generator.laplace(scale=scale)
 
         return Plain(mechanism)
 
-    plan = SamplingPlan(300, chunk=100)
+    plan = SamplingPlan(150, chunk=50)
     audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert audit.inconclusive == ("interrupted by Ctrl-C after 100 of 300 runs a side, on pair 2 of 2",)
+    assert audit.inconclusive == ("interrupted by Ctrl-C after 50 of 150 runs a side, on pair 2 of 2",)
     audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
     assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, ())
 
@@ -323,7 +323,8 @@ def test_of_several_pairs_the_largest_bounds_and_the_least_p_value_count() -> No
 def test_two_sides_that_are_the_same_bound_nothing(nightly: bool) -> None:
     # Any bound above 0 would be a false alarm, once in a million.
     for seed in range(3 if nightly else 1):
-        audit = audit_by_sampling(rows(1.0), [SAME, SAME], SamplingPlan(300, seed=seed), confidence=0.999999)
+        plan = SamplingPlan(300 if nightly else 150, seed=seed)
+        audit = audit_by_sampling(rows(1.0), [SAME, SAME], plan, confidence=0.999999)
         assert audit.epsilon_lower == 0.0
 
 

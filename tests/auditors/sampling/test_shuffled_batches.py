@@ -53,7 +53,7 @@ def test_shuffled_batches_are_refuted_where_poisson_samples_are_claimed(
         Pair(data, blank, "one record blanked"),
         method="threshold",
         score=np.max,
-        trials=6000 if nightly else 3000,
+        trials=6000 if nightly else 2200,
         confidence=1 - 1e-6,
         seed=1,
         in_process=True,

@@ -92,7 +92,7 @@ def test_batches_are_the_same_on_several_processes() -> None:
 
 
 def test_the_batch_form_has_the_single_forms_distribution(nightly: bool) -> None:
-    trials = 4000 if nightly else 400
+    trials = 4000 if nightly else 200
     single = run_trials(NoisySum(), PAIR, trials, seed=1, batch=False)
     batch = run_trials(NoisySum(), PAIR, trials, seed=2, batch=True)
     for one, other in ((single.data, batch.data), (single.neighbour, batch.neighbour)):
@@ -102,7 +102,7 @@ def test_the_batch_form_has_the_single_forms_distribution(nightly: bool) -> None
 
 
 def test_the_comparison_of_forms_can_fail(nightly: bool) -> None:
-    trials, off = (4000, 1.3) if nightly else (400, 2.0)
+    trials, off = (4000, 1.3) if nightly else (200, 2.0)
 
     class Wrong(NoisySum):
         def batch(self, data: Any, curator: Curator, trials: int) -> Any:
