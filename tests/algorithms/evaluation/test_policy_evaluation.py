@@ -145,11 +145,13 @@ def test_the_worked_example() -> None:
 
 
 @sweep("calibration", ["lemma", "exact"], everyday=(1,))
-def test_no_neighbour_moves_them_by_more_than_the_noise_is_calibrated_to(calibration: Any) -> None:
+def test_no_neighbour_moves_them_by_more_than_the_noise_is_calibrated_to(
+    calibration: Any, nightly: bool
+) -> None:
     rng = np.random.default_rng(2)
     for algorithm in algorithms(calibration=calibration):
         closest = 0.0
-        for trial in range(60):
+        for trial in range(60 if nightly else 20):
             m = int(rng.integers(1, 8))
             data = chain_data(m, seed=trial)
             order = rng.permutation(6)[: rng.integers(1, 7)]
@@ -220,7 +222,7 @@ def test_the_claim_is_proved_and_not_refuted(calibration: Any, nightly: bool) ->
             algorithm,
             algorithm.worst_pairs(),
             claim=algorithm.claim,
-            replays=10 if nightly else 2,
+            replays=10 if nightly else 1,
             extreme_outputs=False,
         )
         assert audit.verdict is Experiment.NOT_REFUTED
@@ -292,9 +294,9 @@ def log_ratio(algorithm: Any, pair: Pair) -> Any:
     return score
 
 
-def sampled(algorithm: Any, pair: Pair) -> Experiment:
-    """A threshold audit of 400 outputs a side; a true claim is refuted with probability 1e-6 at most."""
-    trials = run_trials(algorithm, pair, 400, seed=3, score=log_ratio(algorithm, pair))
+def sampled(algorithm: Any, pair: Pair, runs: int) -> Experiment:
+    """A threshold audit of so many outputs a side; a true claim is refuted with probability 1e-6 at most."""
+    trials = run_trials(algorithm, pair, runs, seed=3, score=log_ratio(algorithm, pair))
     samples = Samples(trials.data, trials.neighbour, trials.seed)
     return threshold(samples, claim=algorithm.claim, confidence=1 - 1e-6).verdict
 
@@ -308,10 +310,10 @@ def test_noise_that_follows_the_local_sensitivity_is_refuted_by_replay_and_by_sa
         faulty, sound = NotSmoothed(wide, 0.9, 1.0, **options), DPLSW(wide, 0.9, 1.0, **options)
         for algorithm, verdict in ((faulty, Experiment.REFUTED), (sound, Experiment.NOT_REFUTED)):
             pairs = algorithm.worst_pairs()
-            replays = 20 if nightly else 3
+            replays = 20 if nightly else 1
             audit = replay(algorithm, pairs, claim=algorithm.claim, replays=replays, extreme_outputs=False)
             assert audit.verdict is verdict
-            assert sampled(algorithm, pairs[1]) is verdict
+            assert sampled(algorithm, pairs[1], 400 if nightly else 150) is verdict
             if algorithm is faulty:
                 drifts = [f for f in audit.findings if "logarithm" in (f.detail or "")]
                 assert max(f.measured or 0.0 for f in drifts) > 5 * algorithm.noise.beta
@@ -337,7 +339,7 @@ def test_sampling_does_not_refute_either_algorithm_on_its_worst_pairs(
         DPLSL(CHAIN.features(), 0.9, 1.0, guarantee=ONE, calibration=calibration, ridge=100.0),
     ):
         for pair in algorithm.worst_pairs()[: None if nightly else 1]:
-            assert sampled(algorithm, pair) is Experiment.NOT_REFUTED
+            assert sampled(algorithm, pair, 400 if nightly else 150) is Experiment.NOT_REFUTED
 
 
 class Tenth(DPLSW):
@@ -349,12 +351,12 @@ class Tenth(DPLSW):
         return least.model_copy(update={"alpha": least.alpha / 10.0})
 
 
-def test_less_noise_than_the_exact_calibration_is_not_proved_and_refuted_by_sampling() -> None:
+def test_less_noise_than_the_exact_calibration_is_not_proved_and_refuted_by_sampling(nightly: bool) -> None:
     # On one episode DP-LSW moves by all that the noise is calibrated to.
     algorithm = Tenth(CHAIN.features(), 0.9, 1.0, calibration="exact")
     pair = algorithm.worst_pairs()[0]
     assert account(run(algorithm, pair.data, seed=0).ledger).verdict is Proof.NOT_PROVED
-    assert sampled(algorithm, pair) is Experiment.REFUTED
+    assert sampled(algorithm, pair, 400 if nightly else 150) is Experiment.REFUTED
 
 
 # ---- Bad input, and speed.

@@ -123,7 +123,9 @@ def _states(reached: np.ndarray) -> list[float]:
 
 
 @sweep("view, updates, nodes", [("raw", 5, 17), ("fresh", 40, 150)], everyday=(0,))
-def test_one_more_for_every_reward_separates_it(view: ReleasedView, updates: int, nodes: int) -> None:
+def test_one_more_for_every_reward_separates_it(
+    view: ReleasedView, updates: int, nodes: int, nightly: bool
+) -> None:
     """The mean of the released values tells r + 1 from r, at (0.9, 1e-4).
 
     A path of its own does not help: it is far from constant, and its mean over [0, 1] hardly moves.
@@ -136,7 +138,7 @@ def test_one_more_for_every_reward_separates_it(view: ReleasedView, updates: int
         # The last two parameters are the biases of the values: they move as the mean does.
         return float(output.released[-2:].sum() if view == "raw" else output.released.mean())
 
-    trials = run_trials(algorithm, pair, 120, score=score)
+    trials = run_trials(algorithm, pair, 120 if nightly else 70, score=score)
     audit = threshold(
         Samples(trials.data, trials.neighbour, trials.seed), claim=algorithm.claim, confidence=1 - ALARM
     )
