@@ -168,7 +168,7 @@ for folder in sys.argv[1:]:
 
 
 def peaks(*folders: Path) -> list[list[int]]:
-    """How many ledgers of each folder one process verifies, and its largest memory until then, in kilobytes."""
+    """How many ledgers of each folder one process verifies, and its largest memory so far in kilobytes."""
     run = subprocess.run(
         [sys.executable, "-c", MEMORY, *map(str, folders)], check=True, capture_output=True, text=True
     )

@@ -150,10 +150,11 @@ def test_values_between_nodes_are_straight() -> None:
         np.testing.assert_allclose(NodeValues(values)(points)[:, action], expected, atol=1e-12)
 
 
-def test_the_attack_that_separates_the_published_one_says_nothing() -> None:
+def test_the_attack_that_separates_the_published_one_says_nothing(nightly: bool) -> None:
     algorithm = DPQLearning(updates=4, batch=10)
+    runs = 120 if nightly else 70
     trials = run_trials(
-        algorithm, algorithm.worst_pairs()[1], 120, score=lambda out: float(out.released.mean())
+        algorithm, algorithm.worst_pairs()[1], runs, score=lambda out: float(out.released.mean())
     )
     audit = threshold(
         Samples(trials.data, trials.neighbour, trials.seed), claim=algorithm.claim, confidence=1 - ALARM
