@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 POLICY = """
 [tool.dpaudit.policy]
 max-epsilon = 3.0

@@ -12,6 +12,8 @@ import pytest
 
 from dpaudit.app.gate.places import claim_in_source, definition
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 OWN = """
 import functools
 import numpy as np

@@ -17,6 +17,8 @@ from dpaudit.app.gate import policy
 from dpaudit.app.gate.audit_plan import AuditPlan
 from dpaudit.app.gate.settings import Effort, Gate
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 TODAY = dt.date(2026, 3, 10)
 
 

@@ -88,7 +88,7 @@ def test_a_target_that_does_not_return_is_no_success(
     assert len(report["runs"][0]["results"]) == 1
 
 
-def test_an_innocent_target_passes_everywhere(dpaudit: Any, mine: Path) -> None:
+def test_an_innocent_target_passes_everywhere(dpaudit: Any, mine: Path, undrawn: None) -> None:
     target = "mine.py:good", "--pair", "mine.py:pair", "--timeout", 600, "--memory", 65536
     made = dpaudit("certify", *target, "-o", "out")
     assert made.exit_code == 0, made.stderr
