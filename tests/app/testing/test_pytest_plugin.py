@@ -144,7 +144,7 @@ PAIR = (np.zeros((1, 1)), np.ones((1, 1)))
 
 @claimed(epsilon=1.0)
 def test_honest(dp_audit):
-    dp_audit(laplace(1.0), PAIR, method="threshold", trials=800)
+    dp_audit(laplace(1.0), PAIR, method="threshold", trials=400)
 
 @claimed(epsilon=0.2)
 def test_too_little_noise(dp_audit):
@@ -159,19 +159,19 @@ def test_own_noise(dp_audit):
     def noisy(data, generator):
         return float(data[0, 0]) + generator.laplace()
 
-    found = dp_audit(Plain(noisy), PAIR, trials=200, allow_inconclusive=True)
-    assert (found.method, found.trials) == ("sequential", 200)
+    found = dp_audit(Plain(noisy), PAIR, trials=60, allow_inconclusive=True)
+    assert (found.method, found.trials) == ("sequential", 60)
 
 @claimed(epsilon=0.2)
 def test_too_little_own_noise(dp_audit):
     def noisy(data, generator):
         return float(data[0, 0]) + 0.1 * generator.laplace()
 
-    dp_audit(Plain(noisy), PAIR, trials=200)
+    dp_audit(Plain(noisy), PAIR, trials=120)
 
 @claimed(mu=9.0)
 def test_gaussian(dp_audit):
-    found = dp_audit(laplace(1.0), PAIR, method="gdp", trials=200, allow_inconclusive=True)
+    found = dp_audit(laplace(1.0), PAIR, method="gdp", trials=60, allow_inconclusive=True)
     assert found.method == "gdp"
 
 @claimed(epsilon=9.0)
@@ -318,7 +318,7 @@ def test_plain():
 """
 
 
-@pytest.mark.parametrize("option", [("--reruns", "2"), ("--force-reruns", "2"), ("--reruns", "2", "-n", "1")])
+@sweep("option", [("--reruns", "2"), ("--force-reruns", "2"), ("--reruns", "2", "-n", "1")], everyday=(0, 1))
 def test_rerunfailures_leaves_statistical_tests_alone(
     session: Any, pytester: pytest.Pytester, option: tuple[str, ...]
 ) -> None:
