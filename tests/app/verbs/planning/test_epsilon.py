@@ -210,10 +210,11 @@ def test_the_curve_is_printed_and_drawn(answer: Any, dpaudit: Any, tmp_path: Pat
     (gdp,) = [one for one in found["curves"] if one["method"] == "gdp"]
     # Balle and Wang 2018, Theorem 8, at epsilon 0: 2 Phi(1/2) - 1.
     assert gdp["points"][0] == [0.0, pytest.approx(math.erf(0.5 / math.sqrt(2.0)), rel=1e-12)]
-    assert "delta at most" in dpaudit("epsilon", "laplace", "--scale", 1, "--curve").stdout
+    assert "delta at most" in dpaudit("epsilon", "randomized-response", "--epsilon", 1, "--curve").stdout
     pictures = [tmp_path / f"curve.{ending}" for ending in ("svg", "png", "html")]
     plotted = [word for picture in pictures for word in ("--plot", picture)]
-    result = dpaudit("epsilon", *REVIEWED, "--claim", 6, *plotted)
+    asked = ("gaussian", "--sigma", 1, "--delta", 1e-5)
+    result = dpaudit("epsilon", *asked, "--claim", 6, *plotted)
     assert result.exit_code == 0, result.stderr
     starts = [picture.read_bytes().lstrip()[:4] for picture in pictures]
     assert starts == [b"<svg", b"\x89PNG", b"<!DO"]
