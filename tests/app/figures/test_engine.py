@@ -30,7 +30,7 @@ main(prog_name="dpaudit")
 @sweep("workers", ["1", "2"], everyday=(0,))
 def test_interrupted_it_keeps_its_runs_and_goes_on(python: list[str], tmp_path: Path, workers: str) -> None:
     arguments = ["reproduce", FIGURE, "-o", "out", "--workers", workers]
-    arguments += ["--episodes", "100", "--episodes", "200", "--runs"]
+    arguments += ["--episodes", "20", "--episodes", "40", "--runs"]
     stopped = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, *arguments, "500"],
         cwd=tmp_path,
