@@ -24,7 +24,7 @@ os.makedirs(made)
 os.chdir(sources)
 archive = os.path.join(made, build_meta.build_sdist(made))
 with tarfile.open(archive) as file:
-    file.extractall(os.path.join(made, "unpacked"), filter="data")
+    file.extractall(os.path.join(made, "unpacked"))
 os.chdir(os.path.join(made, "unpacked", os.path.basename(archive).removesuffix(".tar.gz")))
 build_meta.build_wheel(made)
 """

@@ -56,7 +56,7 @@ def test_a_sample_in_which_units_are_replaced(answer: Any) -> None:
     assert known["value"] > 5.0
 
 
-#: Their search under an (epsilon, delta) costs a second or more each; that of laplace is of the same kind.
+#: Their search under an (epsilon, delta) costs a second or more each.
 SLOW = {"discrete-gaussian", "exponential"}
 
 
