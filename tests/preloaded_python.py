@@ -107,8 +107,9 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     sys.path[:] = [*new, *(path for path in sys.path[1:] if path not in own)]
     if os.environ.get("PYTHONWARNINGS") == "ignore":
         warnings.simplefilter("ignore")
-    # Another copy of dpaudit is imported anew, and pytest rewrites what it imports itself.
-    if after.partition(os.pathsep)[0] != before.partition(os.pathsep)[0] or arguments[:2] == ["-m", "pytest"]:
+    # Another copy of dpaudit is imported anew.
+    copy, loaded = os.path.join(*new[:1], "dpaudit", "__init__.py"), sys.modules["dpaudit"].__file__
+    if new and os.path.exists(copy) and not os.path.samefile(copy, str(loaded)):
         for name in [name for name in sys.modules if name.partition(".")[0] == "dpaudit"]:
             del sys.modules[name]
     for name, way in cheap_runs.WAYS.items():
