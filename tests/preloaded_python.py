@@ -96,6 +96,7 @@ def has_children() -> bool:
 def become(arguments: list[str], environment: dict[str, str]) -> None:
     """Take over a program's environment, its search path and what it wants to hear of warnings."""
     import warnings
+    from pathlib import Path
 
     import cheap_runs
 
@@ -108,8 +109,8 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     if os.environ.get("PYTHONWARNINGS") == "ignore":
         warnings.simplefilter("ignore")
     # Another copy of dpaudit is imported anew.
-    copy, loaded = os.path.join(*new[:1], "dpaudit", "__init__.py"), sys.modules["dpaudit"].__file__
-    if new and os.path.exists(copy) and not os.path.samefile(copy, str(loaded)):
+    copy, loaded = Path(*new[:1], "dpaudit", "__init__.py"), str(sys.modules["dpaudit"].__file__)
+    if new and copy.exists() and not copy.samefile(loaded):
         for name in [name for name in sys.modules if name.partition(".")[0] == "dpaudit"]:
             del sys.modules[name]
     for name, way in cheap_runs.WAYS.items():

@@ -110,7 +110,7 @@ def test_what_only_computes_says_so_too(tmp_path: Path) -> None:
     result = dpaudit.run(column_sums, np.eye(5, 3), claim=CLAIM)
     result.ledger.write(tmp_path / "ledger.jsonl")
     plan = tmp_path / "plan.toml"
-    plan.write_text('[[release]]\nmechanism = "laplace"\nscale = 1\n' * 3)
+    plan.write_text('[[release]]\nmechanism = "gaussian"\nsigma = 1\n' * 3)
     target = ApproxDP(epsilon=1.0, delta=1e-6)
     seen, watching = watched()
     with watching:

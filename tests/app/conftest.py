@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.app.main import main
+from tests.app.browser import Browser, opened
 
 Invoke = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all pages: to start it costs more than to open them."""
+    with opened(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab
+
 
 MINE = """
 from __future__ import annotations

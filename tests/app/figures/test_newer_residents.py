@@ -58,7 +58,7 @@ def test_a_run_is_the_algorithms_own() -> None:
 
 @sweep(
     "figure, options, proved",
-    [("qiao-wang-2024-regret", ("--users", 20), 5), ("he-zhou-2025-users", (), 4)],
+    [("qiao-wang-2024-regret", ("--users", 10), 5), ("he-zhou-2025-users", (), 4)],
     everyday=(0,),
 )
 def test_data_picture_page_and_json(

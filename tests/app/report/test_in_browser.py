@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,7 @@ from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import AnyGuarantee
-from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance, opened
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with opened(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
+from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
 
 
 def report_file(folder: Path, claim: AnyGuarantee, *, audited: bool = True) -> Path:

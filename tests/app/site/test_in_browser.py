@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,7 @@ from dpaudit.app.site.pages import INDEX, index
 from dpaudit.app.site.sources import Sources, read_sources
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.mechanisms import PoissonSampled
-from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance, opened
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with opened(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
+from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ def test_a_sampled_sum(answer: Any) -> None:
     assert found["verified_by"]["proves"] is (found["verified_by"]["resolution"] == 0.0)
 
 
+@pytest.mark.nightly
 def test_a_sample_in_which_units_are_replaced(answer: Any) -> None:
     """dp-accounting has 3.2142 at sigma 1; without the bound on a unit's own part nothing is hidden."""
     arguments = (

@@ -60,10 +60,21 @@ def test_a_claim_is_judged_at_its_edge(dpaudit: Any, answer: Any) -> None:
     assert [one["delta"] for one in found["claims"]] == [1e-5, 1e-9]
 
 
+def test_a_sample_in_which_units_are_replaced(answer: Any) -> None:
+    """dp-accounting has 3.2142; without the bound on a unit's own part nothing is hidden."""
+    sums = ["gaussian", "--sigma", 1, "--rate", 0.01, "--sensitivity", 2, "--delta", 1e-6]
+    sums += ["--neighbouring", "replace-one"]
+    _, hidden = answer("epsilon", *sums, "--count", 1000, "--contribution", 1)
+    assert 3.21 < hidden["bounds"][0]["epsilon"] <= 3.2143
+    _, known = answer("epsilon", *sums, "--count", 1)
+    _, whole = answer("epsilon", "gaussian", "--sigma", 1, "--sensitivity", 2, "--delta", 1e-6)
+    assert known["bounds"][0]["epsilon"] == pytest.approx(whole["bounds"][0]["epsilon"], rel=1e-12)
+
+
 def test_a_claim_without_a_delta_is_of_pure_dp(dpaudit: Any) -> None:
-    laplace = ["epsilon", "laplace", "--scale", 20, "--count", 100, "--claim"]
-    assert dpaudit(*laplace, 5).exit_code == 0
-    assert dpaudit(*laplace, 4.99).exit_code == 1
+    answers = ["epsilon", "randomized-response", "--epsilon", 0.25, "--count", 20, "--claim"]
+    assert dpaudit(*answers, 5).exit_code == 0
+    assert dpaudit(*answers, 4.99).exit_code == 1
     gaussian = dpaudit("epsilon", "gaussian", "--sigma", 1, "--claim", 1000)
     assert gaussian.exit_code == 1
     assert "no bound on pure epsilon-DP is known: add --delta" in gaussian.stdout
