@@ -119,6 +119,7 @@ def test_a_threshold_tested_on_the_scores_it_was_chosen_on_errs_too_often() -> N
     assert ours <= allowed(60)
 
 
+@pytest.mark.nightly
 def test_the_largest_of_several_bounds_is_none_at_the_level_of_one() -> None:
     """Twenty trials in both directions, and the maximum of them all at 95%."""
     trials, audits, n = 20, 150, 300
@@ -140,6 +141,7 @@ def test_the_largest_of_several_bounds_is_none_at_the_level_of_one() -> None:
     assert sum(one > 1.0 for one in ours) <= allowed(60)
 
 
+@pytest.mark.nightly
 def test_a_bound_from_the_gaussian_family_says_nothing_of_another_mechanisms_epsilon() -> None:
     audit = gaussian_trade_off(laplace(20_000))
     mistaken = epsilon_below(DELTA, audit.mu_lower or 0.0)

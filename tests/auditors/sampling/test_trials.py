@@ -151,7 +151,7 @@ def test_closures_and_lambdas_run_on_other_processes() -> None:
     assert abs(scores.data.mean()) < 5.0  # one in a million is 4.9 / sqrt(8)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_trial_that_raises_is_named_and_can_be_repeated(workers: int) -> None:
     def fails_sometimes(data: Any, generator: np.random.Generator) -> Any:
         value = generator.normal()
@@ -302,13 +302,13 @@ def test_workers_that_always_die_are_given_up(monkeypatch: pytest.MonkeyPatch) -
         run_trials(dies, PAIR, 4, chunk=2, workers=2)
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # the cluster's libraries warn of each other
-def test_a_cluster_gives_the_same_scores(nightly: bool) -> None:
+def test_a_cluster_gives_the_same_scores() -> None:
     distributed = import_module("distributed")
     offset = 2.0
     algorithm = Plain(lambda data, generator: data.sum() + offset * generator.normal(size=3))
-    settings: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None}
-    settings["n_workers"] = 2 if nightly else 1
+    settings: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(processes=True, **settings) as cluster:
         scores = run_trials(algorithm, PAIR, 30, seed=3, chunk=4, cluster=cluster.scheduler_address)
         assert same(scores, run_trials(algorithm, PAIR, 30, seed=3))
