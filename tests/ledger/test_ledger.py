@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -261,9 +262,7 @@ def test_a_missing_file_and_a_missing_folder_are_errors_of_ours(tmp_path: Path) 
         run(algorithm, 0.0, path=tmp_path / "none" / "l.jsonl")
 
 
-def test_a_run_that_is_killed_leaves_a_partial_file_and_the_old_one_untouched(
-    tmp_path: Path, python: list[str]
-) -> None:
+def test_a_run_that_is_killed_leaves_a_partial_file_and_the_old_one_untouched(tmp_path: Path) -> None:
     path = written(tmp_path / "l.jsonl")
     old = path.read_bytes()
     program = f"""
@@ -274,7 +273,7 @@ def algorithm(data, curator):
     os.kill(os.getpid(), signal.SIGKILL)
 run(algorithm, None, path={os.fspath(path)!r})
 """
-    killed = subprocess.run([*python, "-c", program], check=False)
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert path.read_bytes() == old
     partial = tmp_path / "l.jsonl.partial"

@@ -47,6 +47,7 @@ def made(script: Any, nightly: bool) -> str:
                 STORED[STORED.index(f"## {heading}") :].partition("\n\n## ")[0].removesuffix(script.FOOT)
             )
             patch.setattr(getattr(script, paper), "section", lambda section=section: section)
+        if not nightly:
             patch.setattr(script.liao_he_gu_2023, "row", row_by_day)
         return str(script.papers_page())
 
