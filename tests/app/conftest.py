@@ -138,12 +138,13 @@ def valid_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports with empty pictures: drawing takes half a second, and other tests look at what is drawn."""
+def undrawn(monkeypatch: pytest.MonkeyPatch, nightly: bool) -> None:
+    """By day, empty pictures: drawing takes half a second, and other tests look at what is drawn."""
     from dpaudit.app.report import chart
 
-    monkeypatch.setattr(chart, "specification", lambda picture: {"config": {}})
-    monkeypatch.setattr(chart, "svg", lambda *_: "<svg></svg>")
+    if not nightly:
+        monkeypatch.setattr(chart, "specification", lambda picture: {"config": {}})
+        monkeypatch.setattr(chart, "svg", lambda *_: "<svg></svg>")
 
 
 @pytest.fixture
