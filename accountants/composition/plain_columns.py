@@ -86,15 +86,17 @@ class PlainCounts:
         self._merge()
         return [rows for (its, _), rows in self._merged.items() if its == kind]
 
-    def costs(self, cost: Cost, alone: Callable[[PlainNoise, int], float]) -> Iterator[float]:
+    def costs(self, cost: Cost, alone: Callable[[PlainNoise, int], float]) -> list[float]:
         """What all runs of each cost, rounded up; `alone` computes those out of range for columns."""
         self._merge()
+        found: list[float] = []
         for (kind, basis), (sensitivity, scale, runs) in self._merged.items():
             terms = times_up(cost.many(kind, sensitivity, scale), runs)
             for row in np.flatnonzero(np.isnan(terms)).tolist():
                 one = PlainNoise(kind, basis, float(sensitivity[row]), float(scale[row]))
                 terms[row] = alone(one, int(runs[row]))
-            yield from terms.tolist()
+            found += terms.tolist()
+        return found
 
     def _merge(self) -> None:
         for sort, parts in self._waiting.items():

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import from_json, to_json
 
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.columns import PlainColumns, PlainReleases
@@ -172,13 +173,16 @@ def _chained(lines: Sequence[bytes], stated: _Column, previous: str) -> bool:
 
 def _numbers(column: _Column) -> NDArray[np.float64] | None:
     """The column as numbers; None if canonical JSON writes any of them otherwise."""
+    text = f"[{','.join(column)}]".encode()
     try:
-        values = list(map(float, column))
+        values = from_json(text)  # a third of the time of `float` and `repr`
     except ValueError:
         return None
-    together = " ".join(column) + " "
-    if list(map(repr, values)) != column or "e" in together or ".0 " in together:
+    # What a double is written in are its shortest digits; `canonical` judges whole numbers and exponents.
+    doubles = text.count(b".") == len(column) and to_json(values) == text
+    if not doubles or b"e" in text or b".0," in text or b".0]" in text:
         known = {digits: canonical(digits) for digits in set(column)}
         if None in known.values():
             return None
-    return np.array(values)
+        values = list(map(known.__getitem__, column))
+    return np.array(values, np.float64)

@@ -334,6 +334,22 @@ def test_no_other_digits_are_read(digits: str) -> None:
         assert rfc8785.dumps(found).decode() == digits
 
 
+DIGITS = st.from_regex(r"[0-9][0-9.e+-]*", fullmatch=True).map(lambda digits: digits[:25])
+SMALL_OR_ROUND = ["0.000001", "0.0000001", "0.00001", "0", "00", "01.5", "1.50", "2.0", "10", "1.", "1e5"]
+LARGE = ["1.5e+22", "9007199254740993.0", "12345678901234567", "123456789012345680000", "1e999"]
+
+
+@given(st.lists(SIZES.map(repr) | DIGITS | st.sampled_from(SMALL_OR_ROUND + LARGE), min_size=1))
+def test_a_column_is_canonical_where_each_of_its_numbers_is(column: list[str]) -> None:
+    each = [canonical(digits) for digits in column]
+    found = dpaudit.ledger.blocks._numbers(column)
+    assert (None if found is None else found.tolist()) == (None if None in each else each)
+    plain = [digits for digits, value in zip(column, each, strict=True) if value is not None]
+    again = dpaudit.ledger.blocks._numbers(plain)
+    assert again is not None
+    assert again.tolist() == [float(digits) for digits in plain]
+
+
 @pytest.mark.parametrize("sigma", [2.0**53, 1e16, 1e20, 123456789012345680000.0])
 def test_whole_doubles_that_are_no_exact_integers_are_read_back(path: Path, sigma: float) -> None:
     release = Release(label="x", mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)), claimed=GDP(mu=sigma))
