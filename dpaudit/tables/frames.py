@@ -173,23 +173,28 @@ def _described(
     kinds = {name: kind for name, dtype in schema.items() if (kind := _kind(dtype)) is not None}
     types: Any = None if engine == "windows" else getattr(native, "dtypes", None)
     own = dict(types.items()) if hasattr(types, "items") else {}
-    strange = [name for name, kind in kinds.items() if not _holds(native, name, own.get(name), kind)]
+    strange = [name for name, kind in kinds.items() if kind == "text" and not _holds_text(native, name)]
     kinds = {name: kind for name, kind in kinds.items() if name not in strange}
     columns |= {name: f"{columns[name]} of other values than text" for name in strange}
-    # What pandas' columns of objects hold is inferred from the rows, so that one unit's could change it.
-    objects = [name for name, dtype in own.items() if str(dtype) == "object"]
+    # What pandas' objects and categories are follows from the rows, so that one unit's could change it.
+    objects = [name for name, dtype in own.items() if str(dtype) == "object" or _is_mixed(dtype)]
     kinds |= dict.fromkeys(objects, "text")
     return Frame(native, columns, kinds, engine, frozenset(objects))
 
 
-def _holds(native: Any, name: str, own: Any, kind: Kind) -> bool:
-    """False for categories that are no text: 1 and "1" are two of them, and the same as text."""
+def _holds_text(native: Any, name: str) -> bool:
+    """False for a dictionary of PyArrow's whose values are no text."""
     import narwhals as nw
 
-    if kind == "text" and nw.dependencies.is_pyarrow_table(native):
-        dtype = native.schema.field(name).type
-        return "string" in str(getattr(dtype, "value_type", dtype))
-    return all(isinstance(each, str) for each in getattr(own, "categories", ()))
+    if not nw.dependencies.is_pyarrow_table(native):
+        return True
+    dtype = native.schema.field(name).type
+    return "string" in str(getattr(dtype, "value_type", dtype))
+
+
+def _is_mixed(dtype: Any) -> bool:
+    """Whether some of pandas' categories are no text: 1 and "1" are two of them, and the same as text."""
+    return any(_is_no_text(each) for each in getattr(dtype, "categories", ()))
 
 
 def _is_no_text(value: object) -> bool:

@@ -56,11 +56,11 @@ class Column:
 def column(series: nw.Series[Any], kind: Kind) -> Column:
     """A column as it is in a data frame."""
     if kind == "text":
-        values = (series if series.dtype in {nw.String, nw.Object} else series.cast(nw.String)).to_list()
-        distinct = sorted({value for value in values if isinstance(value, str)})
-        place = {value: i for i, value in enumerate(distinct)}
-        found = (place[value] if isinstance(value, str) else -1 for value in values)  # a list has no hash
-        order = np.fromiter(found, np.int64, len(values))
+        as_it_is = series.dtype in {nw.String, nw.Object, nw.Categorical}
+        texts = list(map(_text, (series if as_it_is else series.cast(nw.String)).to_list()))
+        distinct = sorted({text for text in texts if text is not None})
+        place = {text: i for i, text in enumerate(distinct)}
+        order = np.fromiter((-1 if text is None else place[text] for text in texts), np.int64, len(texts))
         return Column(kind, order, order < 0, tuple(distinct))
     if kind == "number":
         numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
@@ -69,6 +69,11 @@ def column(series: nw.Series[Any], kind: Kind) -> Column:
     if missing.any():
         series = series.fill_null(0 if kind == "whole" else False)
     return Column(kind, np.array(series.to_numpy()).astype(np.int64), missing)
+
+
+def _text(value: object) -> str | None:
+    """A text as Python's own: a class that is made of it may say of itself what it equals."""
+    return value if type(value) is str else str.__str__(value) if isinstance(value, str) else None
 
 
 @dataclass(frozen=True)

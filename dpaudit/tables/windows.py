@@ -44,7 +44,8 @@ def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
         one = nw.col(plan.bins.column)
         frame = frame.filter(~one.is_null())
         above = [(one.cast(nw.Float64) >= edge).cast(nw.Int64) for edge in plan.bins.edges]
-        measured.append(nw.sum_horizontal(*above).alias(_own("bin")))
+        bin_of = nw.sum_horizontal(*above) if above else nw.lit(0).cast(nw.Int64)
+        measured.append(bin_of.alias(_own("bin")))
         by.append(_own("bin"))
     frame = frame.with_columns(*measured)
     added = [nw.col(_own("measure", i)).sum() for i in range(len(plan.measures))]

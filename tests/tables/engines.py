@@ -74,6 +74,7 @@ def answers(frame: Any, *, rows: int | None = 5, groups: int | None = 2, key: st
                 "variance": wards.variance("day", lower=-5, upper=10, cost=cost),
                 "tiny": wards.sum("minutes", lower=-1e-11, upper=1e-11, cost=cost),
                 "histogram": wards.histogram("minutes", edges=[-2.0, 0.0, 0.1, 9.0], cost=cost),
+                "one bin": wards.histogram("minutes", edges=[0.0, 9.0], cost=cost),
                 "by both": both.count(cost=cost),
                 "urgent": bounded.group_by("urgent", keys=[True]).count(cost=cost),
                 "all": bounded.sum("urgent", lower=0, upper=1, cost=cost),

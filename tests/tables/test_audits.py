@@ -136,7 +136,7 @@ def test_a_run_beside_a_twin_without_rows(nightly: bool) -> None:
     found = certified(claimed(report), visits(), in_process=False, **options)
     assert (found.proof, found.experiment) == (Proof.PROVED, Experiment.NOT_REFUTED)
     stand_in = [each.text for each in found.not_checked if each.code == "public-stand-in"]
-    assert stand_in == ["an empty table with the columns of the data"]
+    assert stand_in == ["an empty table with the columns of the data, whose names and types no unit decides"]
 
 
 @pytest.mark.nightly

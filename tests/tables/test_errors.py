@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import enum
 import importlib
 import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -44,7 +46,8 @@ def asked(
         return query(curator.table(given, unit=unit))
 
     stated: dict[str, Any] = {"unit": claim_unit, "neighbouring": "add-or-remove-one"} | claim
-    return run(algorithm, frame, claim=Claim(ZCDP(rho=9.0), **stated), seed=1).output
+    stated = {"guarantee": ZCDP(rho=9.0)} | stated
+    return run(algorithm, frame, claim=Claim(**stated), seed=1).output
 
 
 def bounded(query: Callable[[Table], Any]) -> Callable[[Table], Any]:
@@ -253,9 +256,9 @@ def test_units_and_frames_that_cannot_be_bounded_are_refused() -> None:
         asked(bounded(lambda t: t), unit="minutes")
     with pytest.raises(InvalidParameter, match="a list is no data frame"):
         asked(bounded(lambda t: t), [1, 2])
-    for categories in (pd.Categorical([1, "1", 2]), pd.Categorical([1, 2, 2])):
-        with pytest.raises(InvalidParameter, match="Categorical of other values than text"):
-            asked(bounded(lambda t: t), FRAME.assign(patient=categories))
+    for categories, strange in ((pd.Categorical([1, "1", 2]), 2), (pd.Categorical([1, 2, 2]), 3)):
+        with pytest.raises(DataError, match=f"{strange} rows have no 'patient'"):
+            asked(bounded(lambda t: t.count(cost=COST)), FRAME.assign(patient=categories))
     numbers = pa.table({"patient": pa.array([1, 2]).dictionary_encode()})
     with pytest.raises(InvalidParameter, match="Categorical of other values than text"):
         asked(bounded(lambda t: t), numbers)
@@ -335,12 +338,14 @@ def test_what_a_function_returns_is_opened() -> None:
     assert asked(grouped(lambda t: t.count(cost=COST)), lambda: FRAME).keys() == {"ICU", "ER"}
 
 
-def test_one_units_strange_value_does_not_change_what_a_column_holds() -> None:
-    """A column of objects is text: what else is in it is missing, for that row alone."""
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_one_units_strange_value_does_not_change_what_a_column_holds(dtype: Any) -> None:
+    """A column of objects or categories is text: what else is in it is missing, for that row alone."""
     people = {"patient": ["a", "b", "c"] * 4, "ward": ["ICU"] * 12}
+    other: Any = [1] if dtype is object else 1
     plain, strange = (
-        pd.DataFrame({**people, "note": pd.Series(notes, dtype=object)})
-        for notes in (["x", "y", "z"] * 4, ["x", 7, [1], "z"] * 3)
+        pd.DataFrame({**people, "note": pd.Series(notes, dtype=dtype)})
+        for notes in (["x", "y", "z"] * 4, ["x", 7, other, "z"] * 3)
     )
     frames = [opened(frame) for frame in (plain, strange)]
     assert frames[0].kinds == frames[1].kinds == dict.fromkeys(("patient", "ward", "note"), "text")
@@ -348,3 +353,30 @@ def test_one_units_strange_value_does_not_change_what_a_column_holds() -> None:
         assert asked(grouped(lambda t: t.count(cost=ZCDP(rho=1e18))), frame)["ICU"] == pytest.approx(
             6.0, abs=1e-6
         )
+
+
+class Own(str):
+    """A text that says of itself that it is no other one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@pytest.mark.parametrize("kind", [Own, np.str_, enum.StrEnum("Unit", {"a": "a"})])
+def test_a_text_of_another_class_is_the_same_text(kind: Any) -> None:
+    rows = pd.DataFrame({"patient": pd.Series([kind("a") for _ in range(5)], dtype=object), "ward": "ICU"})
+    found = asked(lambda t: t.bound(rows_per_unit=1).count(cost=ZCDP(rho=1e18)), rows)
+    assert found == pytest.approx(1.0, abs=1e-6)
+    wards = pd.DataFrame(
+        {"patient": [str(i) for i in range(99)], "ward": rows["patient"].repeat(20)[:99].to_list()}
+    )
+
+    def keys(table: Table) -> Any:
+        return table.bound(rows_per_unit=1).select_keys("ward", cost=ApproxDP(epsilon=9.0, delta=0.01))
+
+    assert asked(keys, wards, guarantee=ApproxDP(epsilon=9.0, delta=0.01)) == ["a"]
