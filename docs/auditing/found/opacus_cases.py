@@ -103,7 +103,7 @@ CASES: list[tuple[str, str, str, str, str]] = [
         "removed_record",
         ADD,
         "INCONCLUSIVE",
-        "no density is known of a sum over a secret sample",
+        "unlike records have too many samples to add up",
     ),
 ]
 SAMPLED: dict[str, list[str]] = {}
