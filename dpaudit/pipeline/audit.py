@@ -217,7 +217,10 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         meant = f"did you mean {name_of(pairs)}()? " if callable(pairs) else ""
         remedy = f"{meant}give a Pair, the tuple (data, neighbour), or several pairs"
         if none:
-            remedy += "; a data frame with rows brings its own where the claim's unit is one of its columns"
+            unit = getattr(getattr(algorithm, "claim", None), "unit", None)
+            named = "" if unit is None else f", {unit!r},"
+            remedy += f"; a data frame with rows brings its own where the claim's unit{named} is one of its"
+            remedy += " columns, of text or of whole numbers"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
 

@@ -5,6 +5,7 @@
 
 import copy
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -189,11 +190,18 @@ _Parameters = ParamSpec("_Parameters")
 
 
 def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parameters, Certificate]:
-    """The same function, of the same parameters, which returns the certificate alone."""
+    """The same function, of the same parameters, which returns the certificate alone.
+
+    It warns the data's holder where the run on the data went another way than its twin's: the certificate,
+    which others read, says nothing of it.
+    """
 
     @functools.wraps(whole, assigned=("__doc__", "__annotations__"))
     def certify(*args: _Parameters.args, **options: _Parameters.kwargs) -> Certificate:
-        return whole(*args, **options).certificate
+        found = whole(*args, **options)
+        for each in found.parted:
+            warnings.warn(f"for the data's holder alone: {each.detail}", stacklevel=2)
+        return found.certificate
 
     return certify
 

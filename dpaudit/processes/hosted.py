@@ -322,7 +322,8 @@ class _Lockstep(_Alone):
         records. `where` is the worker's line.
         """
         label, where = (None, where) if asked is None else (asked.label, where or asked.where)
-        detail = f"the run on the data and its twin's on a stand-in part: {why}"
+        detail = f"the run on the data and its twin's on a stand-in part: {why}; from there on the output has"
+        detail += " nothing of the data"
         self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
         self._hosted.raised.append(raised)
         if self._worker is not None:

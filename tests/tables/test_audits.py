@@ -139,6 +139,15 @@ def test_a_run_beside_a_twin_without_rows(nightly: bool) -> None:
     assert stand_in == ["an empty table with the columns of the data, whose names and types no unit decides"]
 
 
+def test_the_holder_is_warned_of_a_run_that_stops_where_its_twin_goes_on() -> None:
+    """The certificate, which others read, may not tell that a row has no unit."""
+    nobody = visits()
+    nobody.loc[0, "patient"] = None
+    with pytest.warns(UserWarning, match="raises DataError where its twin(.|\n)*nothing of the data"):
+        found = certified(claimed(report), nobody, in_process=False, auditor=quickly)
+    assert found.proof is Proof.PROVED
+
+
 @pytest.mark.nightly
 def test_selected_keys_cross_to_the_holder() -> None:
     def selected(frame: Any, curator: Curator) -> Any:
@@ -163,7 +172,7 @@ def test_data_that_are_no_such_table_bring_no_pairs() -> None:
 
 
 def test_without_pairs_it_is_said_which_tables_bring_their_own() -> None:
-    with pytest.raises(UsageError, match=r"no pairs(.|\n)*the claim's unit is one of its columns"):
+    with pytest.raises(UsageError, match=r"no pairs(.|\n)*the claim's unit, 'patient', is one of its columns"):
         dpaudit.audit(claimed(report), [], in_process=True)
 
 

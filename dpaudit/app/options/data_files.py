@@ -148,7 +148,9 @@ def _table(path: Path, names: list[str], rows: list[tuple[int, list[str]]], unit
     arrow: Any = importlib.import_module("pyarrow")
     if len(set(names)) < len(names) or not all(names):
         what, why = f"the columns {', '.join(map(repr, names))}", "each needs a name of its own"
-        raise DataError(what, where=f"{where}:1", why=why, remedy="correct the first line")
+        remedy = "correct the first line"
+        remedy += "" if all(names) else "; pandas writes no index with index=False"
+        raise DataError(what, where=f"{where}:1", why=why, remedy=remedy)
     for line, cells in rows:
         if len(cells) != len(names):
             what = f"{counted(len(cells), 'cell', 'cells')}, where the first line names {len(names)} columns"
@@ -203,7 +205,8 @@ def read_array(path: Path) -> NDArray[Any]:
     """
     suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:
-        why, remedy = "the suffix says how to read it", "give .npy or .csv, or let --pair return the data"
+        why = "the suffix says how to read it"
+        remedy = "give .npy, .csv or .parquet, or load.py:function; or let --pair return the data"
         raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # a file of Python 2 is one too

@@ -248,7 +248,17 @@ def test_choices_are_counted_where_their_probabilities_are_known(monkeypatch: py
         assert found[0].sum() == 2_000
         assert sampler_check._p_value(*found) > 1e-6
     many = ReportNoisyMax(epsilon=1.0, noise_law="laplace")
-    assert sampler_check._table(many, question(many, np.zeros(10_000)), SeededRandomness(3)) is None
+    zeros = np.zeros(10_000)
+    asked = dataclasses.replace(question(many, zeros), given=(zeros, zeros, Fraction(1)))
+    assert sampler_check._table(many, asked, SeededRandomness(3)) is not None
+    # Of many candidates the likeliest choose among themselves.
+    weights = np.random.default_rng(4).permutation(np.linspace(0.0, 8.0, 100_000))
+    asked = dataclasses.replace(question(mechanism, weights), given=(weights, 2.0 * weights, Fraction(1, 2)))
+    found = sampler_check._table(mechanism, asked, SeededRandomness(3))
+    assert found is not None
+    assert found[1].size == sampler_check.CANDIDATES
+    assert found[1].max() == pytest.approx(1 / sampler_check.CANDIDATES, rel=1e-2)
+    assert sampler_check._p_value(*found) > 1e-6
 
 
 class Shifted(mechanisms.ValueMechanism):
