@@ -172,7 +172,7 @@ def test_data_that_are_no_such_table_bring_no_pairs() -> None:
 
 
 def test_without_pairs_it_is_said_which_tables_bring_their_own() -> None:
-    with pytest.raises(UsageError, match=r"no pairs(.|\n)*the claim's unit, 'patient', is one of its columns"):
+    with pytest.raises(UsageError, match=r"no pairs(.|\n)*unit, 'patient', is one of its columns"):
         dpaudit.audit(claimed(report), [], in_process=True)
 
 
