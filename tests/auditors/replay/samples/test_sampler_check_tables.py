@@ -45,7 +45,8 @@ from dpaudit.auditors.replay import sampler_check
 from dpaudit.auditors.replay.sampler_check import FALSE_ALARM, SamplerProbe
 from dpaudit.curator.noise import Question
 from dpaudit.mechanisms import Array
-from dpaudit.noise.randomness import SeededRandomness
+from dpaudit.noise.bits import SeededBits
+from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
 
 RANDOM = np.random.default_rng(1)
 
@@ -248,17 +249,19 @@ def test_choices_are_counted_where_their_probabilities_are_known(monkeypatch: py
         assert found[0].sum() == 2_000
         assert sampler_check._p_value(*found) > 1e-6
     many = ReportNoisyMax(epsilon=1.0, noise_law="laplace")
-    zeros = np.zeros(10_000)
-    asked = dataclasses.replace(question(many, zeros), given=(zeros, zeros, Fraction(1)))
-    assert sampler_check._table(many, asked, SeededRandomness(3)) is not None
-    # Of many candidates the likeliest choose among themselves.
-    weights = np.random.default_rng(4).permutation(np.linspace(0.0, 8.0, 100_000))
-    asked = dataclasses.replace(question(mechanism, weights), given=(weights, 2.0 * weights, Fraction(1, 2)))
-    found = sampler_check._table(mechanism, asked, SeededRandomness(3))
-    assert found is not None
-    assert found[1].size == sampler_check.CANDIDATES
-    assert found[1].max() == pytest.approx(1 / sampler_check.CANDIDATES, rel=1e-2)
-    assert sampler_check._p_value(*found) > 1e-6
+    assert sampler_check._table(many, question(many, np.zeros(10_000)), SeededRandomness(3)) is None
+    # Of many candidates the likeliest choose among themselves; twice the weights are another distribution.
+    monkeypatch.setattr(sampler_check, "CHOICES", 20_000)
+    weights = np.random.default_rng(4).permutation(np.linspace(0.0, 800.0, 100_000))
+    for factor, same in ((Fraction(1, 2), True), (Fraction(1), False)):
+        given = (weights, 2.0 * weights, factor)
+        asked = dataclasses.replace(question(mechanism, weights), given=given)
+        found = sampler_check._table(mechanism, asked, ExactRandomness(SeededBits(np.random.default_rng(3))))
+        assert found is not None
+        assert found[1].size == sampler_check.CANDIDATES
+        shares = np.exp(np.sort(weights)[-sampler_check.CANDIDATES :] - 800.0)
+        assert np.sort(found[1]) == pytest.approx(shares / shares.sum(), rel=1e-9)
+        assert (sampler_check._p_value(*found) > 1e-6) is same
 
 
 class Shifted(mechanisms.ValueMechanism):
