@@ -4,7 +4,7 @@ A row is a stretch of days in which a patient waited for a heart (`transplant` 0
 whether it ended in death (`event` 1).
 
 pip install --no-deps lifelines
-dpaudit certify examples/heart_transplants.py:report --data $(python examples/heart_transplants.py)
+dpaudit certify examples/heart_transplants.py:report --data "$(python examples/heart_transplants.py)"
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ def file() -> Path:
 
 
 if __name__ == "__main__":
-    print(file())
+    print(f"{file()}?id=whole,transplant=whole,event=whole,age=number,stop=number")

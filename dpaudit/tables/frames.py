@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from dpaudit.claims.arguments import require_kind
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.models import did_you_mean
@@ -33,8 +35,8 @@ class Frame:
     columns: Mapping[str, str]
     kinds: Mapping[str, Kind]
     engine: Literal["local", "windows", "partitions"]
-    #: Columns of pandas' objects, in which only text is a value.
-    objects: frozenset[str] = frozenset()
+    #: Columns of pandas whose type follows from their cells.
+    inferred: frozenset[str] = frozenset()
     #: By column, how many rows have no value there, once that is known.
     counted: dict[str, int] = field(default_factory=dict)
     #: The rows that the last plan kept, where they are in memory.
@@ -73,9 +75,10 @@ class Frame:
         import narwhals as nw
 
         lazy = self.engine == "partitions"
-        if column in self.objects or lazy:
+        objects = self.kinds[column] == "objects"  # a unit is text or a whole number
+        if objects or lazy:
             one, meta = self.native[column], {"meta": (column, "bool")} if lazy else {}
-            number = (one.map(_is_no_text, **meta) if column in self.objects else one.isna()).sum()
+            number = (one.map(_is_no_text, **meta) if objects else one.isna()).sum()
             return int(number.compute() if lazy else number)
         frame = nw.from_native(self.native)
         if isinstance(frame, nw.DataFrame):
@@ -101,9 +104,9 @@ class Frame:
         if found is not None and found in kinds:
             return found
         words = {"text": "text", "whole": "whole numbers", "boolean": "yes or no", "number": "numbers"}
-        wanted = ", ".join(words[kind] for kind in kinds)
+        wanted = ", ".join(words[kind] for kind in kinds if kind in words)
         remedy = f"convert it to one of these: {wanted}"
-        if found == "number" and "number" not in kinds:
+        if found == "number":
             remedy += (
                 "; pandas makes doubles of columns without rows, and of whole numbers with missing values"
             )
@@ -176,10 +179,10 @@ def _described(
     strange = [name for name, kind in kinds.items() if kind == "text" and not _holds_text(native, name)]
     kinds = {name: kind for name, kind in kinds.items() if name not in strange}
     columns |= {name: f"{columns[name]} of other values than text" for name in strange}
-    # What pandas' objects and categories are follows from the rows, so that one unit's could change it.
-    objects = [name for name, dtype in own.items() if str(dtype) == "object" or _is_mixed(dtype)]
-    kinds |= dict.fromkeys(objects, "text")
-    return Frame(native, columns, kinds, engine, frozenset(objects))
+    # What these types of pandas are follows from the cells, so that one unit's could change it.
+    kinds |= {name: "objects" for name, dtype in own.items() if str(dtype) == "object" or _is_mixed(dtype)}
+    inferred = frozenset(name for name, dtype in own.items() if isinstance(dtype, np.dtype))
+    return Frame(native, columns, kinds, engine, inferred)
 
 
 def _holds_text(native: Any, name: str) -> bool:
@@ -208,11 +211,11 @@ def _kind(dtype: nw.dtypes.DType) -> Kind | None:
         return "text"
     if dtype == nw.Boolean:
         return "boolean"
-    if dtype in {nw.UInt64, nw.Int128, nw.UInt128}:
+    if dtype in {nw.Int128, nw.UInt128}:
         return None
-    if dtype.is_integer():
+    if dtype.is_integer() and dtype != nw.UInt64:
         return "whole"
-    return "number" if dtype.is_float() else None
+    return "number" if dtype == nw.UInt64 or dtype.is_float() else None
 
 
 def require_known_units(frame: Frame, unit: str) -> None:
@@ -222,6 +225,6 @@ def require_known_units(frame: Frame, unit: str) -> None:
         what = f"{number} row{' has' if number == 1 else 's have'} no {unit!r}"
         why = "a row that belongs to nobody is in nobody's bound"
         remedy = "leave these rows out before, or give each of them a unit"
-        if unit in frame.objects:
+        if frame.kinds[unit] == "objects":
             remedy = f"convert {unit!r} to text or to whole numbers: of objects only text is a value"
         raise DataError(what, where=f"curator.table(unit={unit!r})", why=why, remedy=remedy)

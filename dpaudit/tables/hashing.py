@@ -3,10 +3,14 @@
 It decides which rows and groups of a unit are kept. It is not secret, and no proof rests on its quality:
 where two hashes are equal, the values themselves decide. All products stay below 2^62, so that engines
 which wrap round, promote or raise past 2^63 agree.
+
+A cell's part in a row's hash follows from its value and its column's name, never from the column's type,
+which pandas changes for the cell of one unit: 1, 1.0 and True are one number, and a missing value adds
+nothing, as if there were no such column.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +19,8 @@ import numpy as np
 PRIMES: Final = (2**31 - 1, 2**31 - 19)
 #: Hexadecimal digits of a text's digest that make one number.
 DIGITS: Final = 7
-#: What stands for a missing value.
-MISSING: Final = 5
+#: What a missing value adds.
+MISSING: Final = 0
 #: Doubles past this are whole numbers that differ by thousands.
 _MOST: Final = 2.0**62
 
@@ -26,7 +30,7 @@ class Hash:
 
     def __init__(self, key: str) -> None:
         self.salt = f"dpaudit {key}: "
-        words = np.frombuffer(b"".join(_digest(f"{self.salt}{i}") for i in range(4)), dtype=">u4")
+        words = np.frombuffer(b"".join(_digest(f"{self.salt}{i}") for i in range(2)), dtype=">u4")
         self._constants = [int(word) % (2**30) + 2**30 for word in words]
 
     def of_text(self, values: Iterable[str]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -45,21 +49,22 @@ class Hash:
         """One code of doubles given as whole numbers and 2^30 times what is beyond them."""
         return (self.of_whole(whole, i) + rest) % PRIMES[i]
 
-    def joined(self, codes: Iterable[Any], i: int) -> Any:
-        """One code of several values in a row."""
-        p, total = PRIMES[i], None
-        for code in codes:
-            total = code % p if total is None else (total * self._constant(1, i) + code) % p
+    def joined(self, codes: Mapping[str, Any], i: int) -> Any:
+        """One code of a row's values, each under its column's name."""
+        total: Any = 0
+        for name, code in codes.items():
+            factor = int.from_bytes(_digest(f"{self.salt}column {name}")[:4]) % 2**30 + 2**30
+            total = (code * (factor % PRIMES[i]) + total) % PRIMES[i]
         return total
 
     def begun(self, one: Any, other: Any, i: int) -> Any:
         """The first of `ROUNDS` steps that mix two codes."""
-        a, b, c = (self._constant(k, i) for k in (2, 3, 4))
+        a, b, c = (self._constant(k, i) for k in (1, 2, 3))
         return (one * a % PRIMES[i] + other * b % PRIMES[i] + c) % PRIMES[i]
 
     def mixed(self, x: Any, one: Any, i: int) -> Any:
         """One more step of mixing."""
-        return (x * x % PRIMES[i] + one * self._constant(5, i) % PRIMES[i]) % PRIMES[i]
+        return (x * x % PRIMES[i] + one * self._constant(4, i) % PRIMES[i]) % PRIMES[i]
 
     def both(self, one: Any, other: Any, i: int) -> Any:
         """All steps at once, of arrays."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.tables.hashing import MISSING, Hash, parts
-from dpaudit.tables.plan import Bins, Key, Kind, Measure, Plan, Sums
+from dpaudit.tables.plan import LARGEST_KEY, Bins, Key, Kind, Measure, Plan, Sums
 
 Whole = NDArray[np.int64]
 
@@ -20,16 +22,16 @@ class Column:
     """A column of n rows.
 
     Attributes:
-        kind: what it holds.
+        kind: what it is read as.
         order: [n], equal where values are equal, and in the values' own order.
         missing: [n], whether there is no value.
-        distinct: for text, the values in order.
+        distinct: for text and objects, the values in order, numbers first.
     """
 
     kind: Kind
     order: NDArray[Any]
     missing: NDArray[np.bool_]
-    distinct: tuple[str, ...] = ()
+    distinct: tuple[str | float, ...] = ()
 
     def at(self, rows: Any) -> Column:
         """The same column of some of the rows."""
@@ -37,43 +39,83 @@ class Column:
 
     def codes(self, hashed: Hash, i: int) -> Whole:
         """One hash code of every value: [n]."""
-        if self.kind == "text":
-            codes = np.append(hashed.of_text(self.distinct)[:, i], MISSING)[self.order]
+        if self.kind in {"text", "objects"}:
+            texts = [each for each in self.distinct if isinstance(each, str)]
+            numbers = np.array(self.distinct[: len(self.distinct) - len(texts)], dtype=np.float64)
+            of_numbers = hashed.of_number(*parts(numbers), i)
+            codes = np.concatenate([of_numbers, hashed.of_text(texts)[:, i], [MISSING]])[self.order]
         elif self.kind == "number":
-            codes = hashed.of_number(*parts(np.where(self.missing, 0.0, self.order)), i)
+            codes = hashed.of_number(*parts(_numbers(self)), i)
         else:
             codes = hashed.of_whole(self.order, i)
         return np.where(self.missing, MISSING, codes)
 
+    def may_be_key(self, known: Collection[Any] | None) -> NDArray[np.bool_]:
+        """Which rows are in a group: [n]; of those that are known, or of any key's."""
+        if self.kind in {"text", "objects"}:
+            inside = [_is_key(each) if known is None else each in known for each in self.distinct]
+            may: NDArray[np.bool_] = np.array([*inside, False], dtype=np.bool_)[self.order]
+            return may
+        if known is not None:
+            wanted = np.array(sorted(map(int, known)), dtype=np.int64)
+            return ~self.missing & np.isin(self.order, wanted)
+        if self.kind != "number":
+            return ~self.missing
+        whole: NDArray[np.bool_] = (np.abs(self.order) <= LARGEST_KEY) & (np.floor(self.order) == self.order)
+        return ~self.missing & whole
+
     def value(self, row: int) -> Any:
         """A value of a key as it is in the answer."""
         found = self.order[row]
-        if self.kind == "text":
-            return self.distinct[int(found)]
+        if self.kind in {"text", "objects"}:
+            own = self.distinct[int(found)]
+            return own if isinstance(own, str | bool) else int(own)
         return bool(found) if self.kind == "boolean" else int(found)
 
 
 def column(series: nw.Series[Any], kind: Kind) -> Column:
     """A column as it is in a data frame."""
-    if kind == "text":
+    if kind in {"text", "objects"}:
         as_it_is = series.dtype in {nw.String, nw.Object, nw.Categorical}
-        texts = list(map(_text, (series if as_it_is else series.cast(nw.String)).to_list()))
-        distinct = sorted({text for text in texts if text is not None})
-        place = {text: i for i, text in enumerate(distinct)}
-        order = np.fromiter((-1 if text is None else place[text] for text in texts), np.int64, len(texts))
-        return Column(kind, order, order < 0, tuple(distinct))
-    if kind == "number":
-        numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        return Column(kind, numbers, np.isnan(numbers))
+        read = _text if kind == "text" else _cell
+        cells: list[Any] = list(map(read, (series if as_it_is else series.cast(nw.String)).to_list()))
+        known = sorted(set(cells) - {None}, key=_in_order)
+        place = {each: i for i, each in enumerate(known)}
+        order = np.fromiter((-1 if each is None else place[each] for each in cells), np.int64, len(cells))
+        # Of True and 1, which are equal, the name is True, whichever row comes first.
+        yes_or_no = {each: each for each in cells if isinstance(each, bool)}
+        return Column(kind, order, order < 0, tuple(yes_or_no.get(each, each) for each in known))
     missing = series.is_null().to_numpy().astype(np.bool_)
     if missing.any():
-        series = series.fill_null(0 if kind == "whole" else False)
-    return Column(kind, np.array(series.to_numpy()).astype(np.int64), missing)
+        series = series.fill_null(False if series.dtype == nw.Boolean else 0)
+    values = np.array(series.to_numpy()).astype(np.float64 if kind == "number" else np.int64)
+    return Column(kind, values, missing | np.isnan(values) if kind == "number" else missing)
 
 
 def _text(value: object) -> str | None:
     """A text as Python's own: a class that is made of it may say of itself what it equals."""
     return value if type(value) is str else str.__str__(value) if isinstance(value, str) else None
+
+
+def _cell(value: object) -> str | float | None:
+    """One of pandas' objects: a text, a number as a double or as yes or no, or no value."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return _text(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
+    return None if math.isnan(number) else number
+
+
+def _in_order(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, str), value
+
+
+def _is_key(value: str | float) -> bool:
+    return isinstance(value, str) or (abs(value) <= LARGEST_KEY and value == math.floor(value))
 
 
 @dataclass(frozen=True)
@@ -112,15 +154,7 @@ def _counted(held: dict[str, Column], plan: Plan) -> NDArray[np.bool_]:
     """Which rows belong to a unit and to a group."""
     counted = ~held[plan.unit].missing
     for i, name in enumerate(plan.keys):
-        one = held[name]
-        counted &= ~one.missing
-        if plan.groups is not None:
-            known = set(plan.groups[i])
-            if one.kind == "text":
-                inside = np.array([value in known for value in one.distinct] + [False])
-                counted &= inside[one.order]
-            else:
-                counted &= np.isin(one.order, np.array(sorted(map(int, known)), dtype=np.int64))
+        counted &= held[name].may_be_key(None if plan.groups is None else set(plan.groups[i]))
     return counted
 
 
@@ -151,7 +185,7 @@ def _of_few_groups(
 ) -> NDArray[np.bool_]:
     """Which rows are in the groups that are kept of their unit."""
     some = {name: held[name].at(first) for name in (plan.unit, *plan.keys)}
-    joined = [hashed.joined((some[name].codes(hashed, i) for name in plan.keys), i) for i in range(2)]
+    joined = [hashed.joined({name: some[name].codes(hashed, i) for name in plan.keys}, i) for i in range(2)]
     mixed = [hashed.both(some[plan.unit].codes(hashed, i), joined[i], i) for i in range(2)]
     order = np.lexsort((cell[first], mixed[1], mixed[0], units[first]))
     assert plan.groups_per_unit is not None  # noqa: S101  (called only then)
@@ -169,7 +203,9 @@ def _few_rows(held: dict[str, Column], plan: Plan, hashed: Hash, units: Whole) -
     some = {name: each.at(rows) for name, each in held.items()}
     mixed = [
         hashed.both(
-            some[plan.unit].codes(hashed, i), hashed.joined((c.codes(hashed, i) for c in some.values()), i), i
+            some[plan.unit].codes(hashed, i),
+            hashed.joined({name: c.codes(hashed, i) for name, c in some.items()}, i),
+            i,
         )
         for i in range(2)
     ]

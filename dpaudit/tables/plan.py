@@ -8,14 +8,17 @@ from typing import Any, Final, Literal, TypeAlias
 from dpaudit.errors import InvalidParameter
 from dpaudit.noise.grid import FINEST
 
-#: What a column holds: text, whole numbers, yes or no, or doubles.
-Kind: TypeAlias = Literal["text", "whole", "boolean", "number"]
+#: What a column holds: text, whole numbers, yes or no, numbers as doubles, or pandas' objects of any kind.
+Kind: TypeAlias = Literal["text", "whole", "boolean", "number", "objects"]
 
 #: A group: one value for each key.
 Key: TypeAlias = tuple[Any, ...]
 
 #: From a cell - its group, and its bin where there are bins - to one sum for each measure.
 Sums: TypeAlias = dict[Key, list[int]]
+
+#: Up to which magnitude doubles are whole numbers that can be keys, in a column of doubles.
+LARGEST_KEY: Final = 2**53
 
 #: Log2 of how many steps of the grid one row's value has at most: 2^32 rows of them stay below 2^62.
 LOG2_STEPS: Final = 30
@@ -99,8 +102,8 @@ class Plan:
 
     Attributes:
         unit: the column that says whose row it is.
-        columns: all columns whose values decide which rows are kept, with what they hold, in order of their
-            names; the unit's and the keys' are among them.
+        columns: all columns whose values decide which rows are kept, with what they are read as, in order of
+            their names; the unit's and the keys' are among them. Other numbers are doubles.
         keys: the columns whose values make a group.
         groups: for each key the values that count, in any order; None for all values but missing ones.
         rows_per_unit: how many rows of a unit are kept; None for all.

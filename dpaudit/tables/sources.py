@@ -225,7 +225,7 @@ def _facts(data: Any, unit: str) -> Facts | None:
         except TypeError:
             return None
         frame = opened(data)
-        if frame.kinds.get(unit) not in {"text", "whole"}:
+        if frame.kinds.get(unit) not in {"text", "whole", "objects"}:
             return None
         # Under a name that no engine reads as a table's and its column's, as some do where it has a dot.
         lazy = _by_bytes(found, unit).lazy().select(nw.col(unit).alias("own"))
@@ -236,7 +236,7 @@ def _facts(data: Any, unit: str) -> Facts | None:
         largest = lazy.select(nw.col("own").max()).collect().rows()
     if not units:
         return None
-    fresh = _NEW_UNIT if frame.kinds[unit] == "text" else int(largest[0][0]) + 1
+    fresh = int(largest[0][0]) + 1 if frame.kinds[unit] == "whole" else _NEW_UNIT
     kind = found.implementation
     local = isinstance(found, nw.DataFrame) and (kind.is_pandas() or kind.is_pyarrow())
     return Facts(tuple(each if isinstance(each, str) else int(each) for each in units), fresh, local)

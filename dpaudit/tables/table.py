@@ -26,7 +26,7 @@ from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.asking import complete, no_such
 from dpaudit.tables.frames import Frame, opened, require_known_units
 from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
-from dpaudit.tables.plan import Bins, Key, Measure, Plan, Sums, square, value
+from dpaudit.tables.plan import LARGEST_KEY, Bins, Key, Kind, Measure, Plan, Sums, square, value
 from dpaudit.tables.quantiles import Quantiles
 from dpaudit.tables.synthetic import Marginal, distance, open_pairs, require_columns
 
@@ -406,7 +406,7 @@ class Table:
         names = (by,) if isinstance(by, str) else tuple(_listed(by, method, "by"))
         for name in names:
             self.frame.require_column(name, method)
-            self.frame.require_kind(name, method, "text", "whole", "boolean")
+            self.frame.require_kind(name, method, "text", "whole", "boolean", "number", "objects")
         if not names or len(set(names)) < len(names) or self.unit in names:
             what, why = f"{method}({', '.join(map(repr, names))})", "groups are of several units"
             remedy = f"name columns, each once, and not {self.unit!r}"
@@ -461,7 +461,7 @@ class Table:
             known = tuple(tuple(dict.fromkeys(each)) for each in zip(*listed, strict=True))
         plan = Plan(
             unit=self.unit,
-            columns=tuple(sorted(self.frame.kinds.items())),
+            columns=tuple((name, self._read_as(name, keys, known)) for name in sorted(self.frame.kinds)),
             keys=keys,
             groups=known,
             rows_per_unit=self.rows_per_unit,
@@ -475,6 +475,18 @@ class Table:
             what, remedy = "2^32 rows or more in one group", "bound rows_per_unit, or make smaller groups"
             raise InvalidParameter(what, where="curator.table", why="sums are of 64 bits", remedy=remedy)
         return sums
+
+    def _read_as(self, name: str, keys: tuple[str, ...], known: object) -> Kind:
+        """What a column is read as: the same in every type that pandas could infer.
+
+        Units and keys are exact, but for keys that are not given: pandas can make doubles of whole numbers.
+        """
+        kind = self.frame.kinds[name]
+        if name == self.unit:
+            return "text" if kind == "objects" else kind
+        doubles = kind == "whole" and name in self.frame.inferred and known is None
+        exact = name in keys and not doubles
+        return kind if exact or kind in {"text", "objects"} else "number"
 
     def _released(self, measure: Measure, label: str, cost: AnyGuarantee) -> Answer:
         noise = self._noise(measure, label, cost)
@@ -559,11 +571,16 @@ class Table:
     def _require_keys(self, name: str, values: list[Any]) -> None:
         """Raise `InvalidParameter` unless all values are such as the column holds."""
         kind = self.frame.kinds[name]
-        wanted = {"text": str, "whole": int, "boolean": bool}[kind]
-        if kind == "whole" and (far := [each for each in values if type(each) is int and not _held(each)]):
+        least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_KEY, LARGEST_KEY)
+        if far := [each for each in values if type(each) is int and not least <= each <= most]:
             what, why = f"a key of {far[0]!r}", "a column of whole numbers holds 64 bits"
             remedy = "leave it out: no row has it"
+            if kind != "whole":
+                why = "doubles of this size are no exact numbers"
+                remedy = "leave it out, or convert the column to whole numbers, in pandas to Int64"
             raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
+        wanted = {"text": str, "whole": int, "number": int, "boolean": bool}.get(kind, type(values[0]))
+        wanted = wanted if wanted in {str, int, bool} else str
         strange = [each for each in values if type(each) is not wanted]
         if strange:
             types = ", ".join(sorted({type(each).__name__ for each in values}))
@@ -572,8 +589,6 @@ class Table:
             remedy = f"give each key as {wanted.__name__}: {strange[0]!r} is none"
             if strange[0] is None:
                 remedy = "leave None out: rows without a value are in no group"
-            elif name in self.frame.objects:
-                remedy = f"convert {name!r} to a type of its own: of objects only text is a value"
             raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
 
 
@@ -587,7 +602,7 @@ def made(curator: Any, frame: Any, unit: str, hash_key: str) -> Table:
     found = opened(frame)
     where = f"curator.table(unit={unit!r})"
     found.require_column(unit, where)
-    found.require_kind(unit, where, "text", "whole")
+    found.require_kind(unit, where, "text", "whole", "objects")
     header = curator.ledger.header
     if header.unit != unit:
         what = f"a table whose unit is {unit!r} in a run whose unit is {header.unit!r}"
@@ -639,10 +654,6 @@ def _listed(given: Any, method: str, name: str) -> list[Any]:
         what, why = f"{given!r} is a text, not a list", "it would be taken letter by letter"
         remedy = f"give a list: {name}=[{given!r}]"
     raise InvalidParameter(what, where=f"{method}({name}=)", why=why, remedy=remedy)
-
-
-def _held(key: int) -> bool:
-    return -(2**63) <= key < 2**63
 
 
 def _as_group(group: Any) -> Key:

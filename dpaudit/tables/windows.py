@@ -5,23 +5,24 @@ Only the sums of every cell come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
 
 from dpaudit.tables.hashing import DIGITS, MISSING, Hash
-from dpaudit.tables.plan import Key, Kind, Measure, Plan, Sums
+from dpaudit.tables.plan import LARGEST_KEY, Key, Kind, Measure, Plan, Sums
 
 
 def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
     """The sums and counts that a plan asks for."""
     one = nw.lit(1).cast(nw.Int64).alias(_own("one"))
+    real = {column_name(i): name for i, (name, _) in enumerate(plan.columns)}
     frame, plan = named(frame, plan.columns).with_columns(one), _renamed(plan)
     frame = _counted(frame, plan)
     if plan.groups_per_unit is not None or plan.rows_per_unit is not None:
-        frame = _hashed(frame, plan)
+        frame = _hashed(frame, plan, real)
     names = [name for name, _ in plan.columns]
     row_order = [_own("row", i) for i in range(2)] + names
     cell = [plan.unit, *plan.keys]
@@ -123,9 +124,13 @@ def _counted(frame: nw.LazyFrame[Any], plan: Plan) -> nw.LazyFrame[Any]:
     """The rows that belong to a unit and to a group."""
     frame = frame.filter(~nw.col(plan.unit).is_null())
     for i, name in enumerate(plan.keys):
-        frame = frame.filter(~nw.col(name).is_null())
+        one, doubles = nw.col(name), dict(plan.columns)[name] == "number"
+        frame = frame.filter(~one.is_null())
         if plan.groups is not None:
-            frame = frame.filter(nw.col(name).is_in(sorted(set(plan.groups[i]))))
+            known = sorted(map(float, plan.groups[i]) if doubles else plan.groups[i])
+            frame = frame.filter(one.is_in(list(dict.fromkeys(known))))
+        elif doubles:
+            frame = frame.filter(one.abs() <= float(LARGEST_KEY)).filter(one.floor() == one)
     return frame
 
 
@@ -134,18 +139,17 @@ def _place(by: list[str], order: list[str]) -> nw.Expr:
     return nw.col(_own("one")).cum_sum().over(*by, order_by=order).cast(nw.Int64)
 
 
-def _hashed(frame: nw.LazyFrame[Any], plan: Plan) -> nw.LazyFrame[Any]:
-    """With the hashes of rows and groups: columns of their own."""
+def _hashed(frame: nw.LazyFrame[Any], plan: Plan, own: Mapping[str, str]) -> nw.LazyFrame[Any]:
+    """With the hashes of rows and groups: columns of their own; `own` are the columns' names in the data."""
     hashed = Hash(plan.hash_key)
     for name, kind in plan.columns:
         frame = _with_codes(frame, name, kind, hashed)
     names = [name for name, _ in plan.columns]
-
     kinds: dict[str, Sequence[str]] = {"row": names}
     if plan.groups_per_unit is not None:
         kinds["group"] = plan.keys
     for what, of in kinds.items():
-        joined = [hashed.joined((nw.col(_code(name, i)) for name in of), i) for i in range(2)]
+        joined = [hashed.joined({own[name]: nw.col(_code(name, i)) for name in of}, i) for i in range(2)]
         frame = frame.with_columns(*(each.alias(_own("joined", i)) for i, each in enumerate(joined)))
         unit = [nw.col(_code(plan.unit, i)) for i in range(2)]
         other = [nw.col(_own("joined", i)) for i in range(2)]

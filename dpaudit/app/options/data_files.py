@@ -6,6 +6,7 @@ import csv
 import functools
 import importlib
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Final
@@ -16,23 +17,28 @@ from numpy.typing import NDArray
 from dpaudit.app.options.foreign_code import load
 from dpaudit.app.text.output import counted
 from dpaudit.errors import DataError, UsageError
+from dpaudit.models import did_you_mean
 from dpaudit.tables.sources import Deferred
 
 _QUERY: Final = "duckdb:"
 _GIVE: Final = "give .npy, .csv, .parquet or a folder of .parquet, duckdb:FILE?QUERY or MODULE.py:FUNCTION"
+#: What a column of a table in CSV may hold.
+_TYPES: Final = ("text", "whole", "number")
 
 
 def read_data(given: str, unit: str | None) -> Any:
     """An array, a PyArrow table, or a `Deferred`.
 
-    A ``.csv`` file is an array of numbers, or a table where a cell is text or its first line names the unit.
+    A ``.csv`` file is an array of numbers, or with ``FILE.csv?NAME=TYPE,...`` a table of the columns named.
+    Types are stated, since cells do not tell them: one unit's cell would decide what those of others are.
 
     Args:
         given: as on the command line.
         unit: the claim's, if there is a claim.
 
     Raises:
-        UsageError: no such file, function or engine, or a suffix that says nothing.
+        UsageError: no such file, function, engine, column or type, or a suffix that says nothing; or CSV with
+            text or with the unit as a column, whose types are not stated.
         DataError: what is in the file cannot be used; names line and column.
     """
     where = f"--data {given}"
@@ -44,8 +50,11 @@ def read_data(given: str, unit: str | None) -> Any:
         _require_there(Path(file), where)
         _require_installed("duckdb", where)
         return Deferred(functools.partial(_queried, file, query))
-    path = Path(given)
-    if ":" in given and not path.exists():
+    path, types = Path(given), ""
+    if not path.exists() and ".csv?" in given:
+        name, _, types = given.partition(".csv?")
+        path, where = Path(f"{name}.csv"), f"--data {name}.csv"
+    elif ":" in given and not path.exists():
         make = load(given, "--data")
         if not callable(make):
             what, remedy = f"{given} is of type {type(make).__name__}, not a function", "name a function"
@@ -56,8 +65,10 @@ def read_data(given: str, unit: str | None) -> Any:
         return _parquet(path, where)
     if path.suffix.lower() == ".csv":
         names, rows = _lines(path)
-        if names and (unit in names or any(_number(cell) is None for cell in rows[0][1] if cell)):
-            return _table(path, names, rows, unit)
+        text = names and any(_number(cell) is None for cell in rows[0][1] if cell)
+        if types or text or unit in names:
+            _require_names(names, where)
+            return _table(path, names, rows, unit, _stated(types, names, where))
     return read_array(path)
 
 
@@ -137,36 +148,73 @@ def _lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return rows[0][1], rows[1:]
 
 
-def _table(path: Path, names: list[str], rows: list[tuple[int, list[str]]], unit: str | None) -> Any:
-    """A table of text and of numbers: a column is one of numbers where its first cell that is not empty is.
-
-    An empty cell is a missing value. Two ways to write one number are refused in the unit's column: 7 and 007
-    may be two people.
-    """
-    where = f"--data {path}"
-    _require_installed("pyarrow", where)
-    arrow: Any = importlib.import_module("pyarrow")
+def _require_names(names: list[str], where: str) -> None:
+    if not names:
+        what = "no table: a first line that names the columns, and at least one more"
+        raise DataError(what, where=where, remedy="add the line; a name is no number")
     if len(set(names)) < len(names) or not all(names):
         what, why = f"the columns {', '.join(map(repr, names))}", "each needs a name of its own"
         remedy = "correct the first line"
         remedy += "" if all(names) else "; pandas writes no index with index=False"
         raise DataError(what, where=f"{where}:1", why=why, remedy=remedy)
+
+
+def _stated(types: str, names: list[str], where: str) -> dict[str, str]:
+    """The type of each column that is read, from ``NAME=TYPE,...``."""
+    file, kinds = where.removeprefix("--data "), f"{', '.join(_TYPES[:-1])} or {_TYPES[-1]}"
+    if not types:
+        what, why = (
+            "a table in CSV, whose types are not stated",
+            "in such a file the cell of one person could",
+        )
+        columns = ",".join(f"{name}=TYPE" for name in names)
+        remedy = f"write --data '{file}?{columns}', each TYPE {kinds}, without the columns you do not need"
+        raise UsageError(what, where=where, why=f"{why} decide the type of a column", remedy=remedy)
+    stated: dict[str, str] = {}
+    for each in types.split(","):
+        name, equals, kind = each.rpartition("=")
+        remedy = f"write NAME=TYPE,... with each name once and each TYPE {kinds}"
+        if not equals or kind not in _TYPES:
+            remedy = f"{did_you_mean(kind, _TYPES)}{remedy}"
+        elif name not in names:
+            remedy = f"{did_you_mean(name, names)}its columns are {', '.join(names)}"
+        elif name not in stated:
+            stated[name] = kind
+            continue
+        why = "it does not say what a column holds"
+        raise UsageError(f"{each!r} after the question mark", where=where, why=why, remedy=remedy)
+    return stated
+
+
+def _table(
+    path: Path,
+    names: list[str],
+    rows: list[tuple[int, list[str]]],
+    unit: str | None,
+    types: Mapping[str, str],
+) -> Any:
+    """A table of the columns whose types are stated; an empty cell is a missing value.
+
+    Two ways to write one number are refused in the unit's column: 7 and 007 may be two people.
+    """
+    where = f"--data {path}"
+    _require_installed("pyarrow", where)
+    arrow: Any = importlib.import_module("pyarrow")
     for line, cells in rows:
         if len(cells) != len(names):
             what = f"{counted(len(cells), 'cell', 'cells')}, where the first line names {len(names)} columns"
             raise DataError(what, where=f"{where}:{line}", remedy="complete the line")
     columns = {}
-    for i, name in enumerate(names):
-        column = [cells[i] for _, cells in rows]
-        if _number(next(filter(None, column), "")) is None:
-            columns[name] = arrow.array([cell or None for cell in column], arrow.string())
-        else:
-            numbers = [_finite(cells[i], f"{where}:{line}", name) for line, cells in rows]
-            whole = all(not cell or _is_whole(cell) for cell in column)
-            found = [int(cell) if cell else None for cell in column] if whole else numbers
-            if name == unit:
-                _require_one_spelling(found, rows, i, where)
-            columns[name] = arrow.array(found, arrow.int64() if whole else arrow.float64())
+    for name, kind in types.items():
+        i = names.index(name)
+        if kind == "text":
+            columns[name] = arrow.array([cells[i] or None for _, cells in rows], arrow.string())
+            continue
+        read = _whole if kind == "whole" else _finite
+        found = [read(cells[i], f"{where}:{line}", name) if cells[i] else None for line, cells in rows]
+        if name == unit:
+            _require_one_spelling(found, rows, i, where)
+        columns[name] = arrow.array(found, arrow.int64() if kind == "whole" else arrow.float64())
     return arrow.table(columns)
 
 
@@ -177,21 +225,33 @@ def _require_one_spelling(
     for number, (line, cells) in zip(found, rows, strict=True):
         if spelt.setdefault(number, cells[column]) != cells[column]:
             what, why = "a unit's number that an earlier line writes differently", "they may be two units"
-            remedy = "write it one way, or name a function that reads the column as text"
+            remedy = "write it one way, or state that the column is text"
             raise DataError(what, where=f"{where}:{line}", why=why, remedy=remedy)
 
 
-def _finite(cell: str, where: str, name: str) -> float | None:
-    """A cell of a column of numbers; None where it is empty."""
-    if not cell:
-        return None
+def _whole(cell: str, where: str, name: str) -> int:
+    """A cell of a column of whole numbers."""
+    try:
+        found = int(cell)
+    except ValueError:
+        found = 2**63
+    if abs(found) < 2**63:
+        return found
+    what = f"no whole number of 64 bits in column {name!r}, which is stated to hold whole numbers"
+    remedy = f"give such a number, or leave the cell empty; or state {name}=number or {name}=text"
+    raise DataError(what, where=where, why="it cannot be assigned to a record", remedy=remedy)
+
+
+def _finite(cell: str, where: str, name: str) -> float:
+    """A cell of a column of numbers."""
     found = _number(cell)
     if found is None or not np.isfinite(found):
         what = (
-            f"{'no number' if found is None else 'NaN or infinity'} in column {name!r}, which holds numbers"
+            f"{'no number' if found is None else 'NaN or infinity'} in column {name!r}, which is stated to "
+            "hold numbers"
         )
         why = "it cannot be assigned to a record"
-        remedy = "give a number, or leave the cell empty; for a column of text name a function that reads it"
+        remedy = f"give a number, or leave the cell empty; or state {name}=text"
         raise DataError(what, where=where, why=why, remedy=remedy)
     return found
 
@@ -240,7 +300,8 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
             if not cells or len(present) < len(cells):
                 what = "an empty line" if not cells else "a cell that is empty or not a number"
                 why = "a missing number cannot be assigned to a record"
-                remedy = "give a number in every cell; a first line of column names must not hold numbers"
+                remedy = "give a number in every cell; a first line of column names must not hold numbers; "
+                remedy += "for a table with text add what its columns hold, as in FILE.csv?NAME=text"
                 raise DataError(what, where=place, why=why, remedy=remedy)
             if rows and len(present) != len(rows[0]):
                 what = f"{counted(len(present), 'cell', 'cells')}, where the first record has {len(rows[0])}"
@@ -248,13 +309,6 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
                 raise DataError(what, where=place, why=why, remedy="complete the line")
             rows.append(present)
     return np.array(rows, dtype=np.float64)
-
-
-def _is_whole(cell: str) -> bool:
-    try:
-        return abs(int(cell)) < 2**63
-    except ValueError:
-        return False
 
 
 def _number(cell: str) -> float | None:

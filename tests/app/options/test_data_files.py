@@ -17,6 +17,7 @@ from dpaudit.app.text.target_text import without_value
 from dpaudit.errors import DataError, UsageError
 from dpaudit.tables.sources import Deferred
 
+TYPES = "?patient=text,ward=text,minutes=number,age=whole"
 VISITS = "patient,ward,minutes,age\np1,ICU,1.5,30\np2,,2,\np1,ER,,50\n"
 
 
@@ -26,7 +27,7 @@ def written(tmp_path: Path, text: str, name: str = "visits.csv") -> str:
 
 
 def test_a_table_with_text(tmp_path: Path) -> None:
-    found = read_data(written(tmp_path, VISITS), None)
+    found = read_data(written(tmp_path, VISITS) + TYPES, None)
     assert [str(kind) for kind in found.schema.types] == ["string", "string", "double", "int64"]
     assert found.to_pydict() == {
         "patient": ["p1", "p2", "p1"],
@@ -34,28 +35,66 @@ def test_a_table_with_text(tmp_path: Path) -> None:
         "minutes": [1.5, 2.0, None],
         "age": [30, None, 50],
     }
+    some = read_data(written(tmp_path, VISITS) + "?age=text,patient=text", "patient")
+    assert some.to_pydict() == {"age": ["30", None, "50"], "patient": ["p1", "p2", "p1"]}
+
+
+def test_the_cell_of_one_unit_decides_no_type(tmp_path: Path) -> None:
+    """Where it did, the rows that are kept of others changed with it."""
+    for text in (VISITS, "patient,age\n1,30\n", "patient,age\n1,30\n2,x\n"):
+        path = written(tmp_path, text)
+        with pytest.raises(UsageError, match="whose types are not stated") as error:
+            read_data(path, "patient")
+        names = text.split()[0].replace(",", "=TYPE,")
+        assert f"write --data '{path}?{names}=TYPE'" in error.value.remedy
+    for cell in ("1", "K1A", "1.5", ""):
+        found = read_data(written(tmp_path, f"patient,code\n1,007\n2,{cell}\n") + "?code=text", "patient")
+        assert found.to_pydict() == {"code": ["007", cell or None]}
+    whole = written(tmp_path, "patient,code\n1,7\n2,8\n") + "?patient=text,code=number"
+    assert [str(kind) for kind in read_data(whole, "patient").schema.types] == ["string", "double"]
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        ("patient=txt", "'patient=txt'(.|\n)*did you mean 'text'"),
+        ("pateint=text", "'pateint=text'(.|\n)*did you mean 'patient'(.|\n)*its columns are patient, ward"),
+        ("patient", "'patient'(.|\n)*NAME=TYPE"),
+        ("age=whole,age=number", "'age=number'(.|\n)*each name once"),
+        ("age=whole,", "''(.|\n)*NAME=TYPE"),
+        ("", "types are not stated"),
+    ],
+)
+def test_types_that_say_nothing_are_refused(tmp_path: Path, types: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_data(f"{written(tmp_path, VISITS)}?{types}", None)
 
 
 def test_numbers_stay_an_array_unless_a_column_is_the_unit(tmp_path: Path) -> None:
     path = written(tmp_path, "patient,age\n1,30\n2,50\n")
     assert isinstance(read_data(path, "row"), np.ndarray)
-    assert read_data(path, "patient").to_pydict() == {"patient": [1, 2], "age": [30, 50]}
+    found = read_data(path + "?patient=whole,age=whole", "patient")
+    assert found.to_pydict() == {"patient": [1, 2], "age": [30, 50]}
 
 
 def test_a_unit_is_written_one_way(tmp_path: Path) -> None:
     """As numbers 7 and 007 would be one unit: then one of two people could move the other's rows."""
     path = written(tmp_path, 'patient,room\n007,07\n8,7\n"7",7\n')
     with pytest.raises(DataError, match="a unit's number that an earlier line writes differently") as error:
-        read_data(path, "patient")
+        read_data(path + "?patient=whole", "patient")
     assert error.value.where == f"--data {path}:4"
     assert "007" not in str(error.value)
     one_way = written(tmp_path, "patient,room\n007,07\n008,7\n007,7\n")
-    assert read_data(one_way, "patient").to_pydict() == {"patient": [7, 8, 7], "room": [7, 7, 7]}
+    found = read_data(one_way + "?patient=whole,room=whole", "patient")
+    assert found.to_pydict() == {"patient": [7, 8, 7], "room": [7, 7, 7]}
+    assert read_data(path + "?patient=text", "patient").to_pydict() == {"patient": ["007", "008", "007"]}
 
 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
+        (VISITS + "p1,ICU,1,1.5\n", 5, "no whole number of 64 bits in column 'age'"),
+        (VISITS + f"p1,ICU,1,{2**63}\n", 5, "no whole number of 64 bits in column 'age'"),
         (VISITS + "p1,ICU,x,1\n", 5, "no number in column 'minutes'"),
         (VISITS + "p1,ICU,inf,1\n", 5, "NaN or infinity in column 'minutes'"),
         (VISITS + "p1,ICU,nan,1\n", 5, "NaN or infinity in column 'minutes'"),
@@ -68,7 +107,7 @@ def test_a_unit_is_written_one_way(tmp_path: Path) -> None:
 def test_a_fault_is_named_with_line_and_column(tmp_path: Path, text: str, line: int, words: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(DataError, match=words) as error:
-        read_data(path, None)
+        read_data(path + TYPES, None)
     assert error.value.where == f"--data {path}:{line}"
 
 

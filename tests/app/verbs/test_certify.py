@@ -93,7 +93,7 @@ def test_the_holder_of_rows_without_a_unit_is_told_the_column_and_what_to_do(
         "weekly.claim = Claim(ZCDP(rho=0.1), unit='patient', neighbouring='add-or-remove-one')\n"
     )
     (tmp_path / "visits.csv").write_text("patient,ward\na,ICU\n,ER\nb,ER\n")
-    command = ("certify", f"{tmp_path}/report.py:weekly", "--data", tmp_path / "visits.csv")
+    command = ("certify", f"{tmp_path}/report.py:weekly", "--data", f"{tmp_path}/visits.csv?patient=text")
     quiet = dpaudit(*command)
     told = dpaudit(*command, "--show-target-errors")
     assert quiet.exit_code == told.exit_code == 1
