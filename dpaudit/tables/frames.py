@@ -180,7 +180,7 @@ def _described(
     kinds = {name: kind for name, kind in kinds.items() if name not in strange}
     columns |= {name: f"{columns[name]} of other values than text" for name in strange}
     # What these types of pandas are follows from the cells, so that one unit's could change it.
-    kinds |= {name: "objects" for name, dtype in own.items() if str(dtype) == "object" or _is_mixed(dtype)}
+    kinds |= {name: "objects" for name, dtype in own.items() if _holds_objects(dtype)}
     inferred = frozenset(name for name, dtype in own.items() if isinstance(dtype, np.dtype))
     return Frame(native, columns, kinds, engine, inferred)
 
@@ -195,9 +195,15 @@ def _holds_text(native: Any, name: str) -> bool:
     return "string" in str(getattr(dtype, "value_type", dtype))
 
 
-def _is_mixed(dtype: Any) -> bool:
-    """Whether some of pandas' categories are no text: 1 and "1" are two of them, and the same as text."""
-    return any(_is_no_text(each) for each in getattr(dtype, "categories", ()))
+def _holds_objects(dtype: Any) -> bool:
+    """Whether a column of pandas is read cell by cell.
+
+    Objects are, categories of other values than text, and what one cell can make of doubles.
+    """
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "Oc" or (dtype.kind == "f" and dtype.itemsize > 8)
+    values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", "string")
+    return "string" not in str(values) or any(map(_is_no_text, getattr(dtype, "categories", ())))
 
 
 def _is_no_text(value: object) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.tables.hashing import MISSING, Hash, parts
-from dpaudit.tables.plan import LARGEST_KEY, Bins, Key, Kind, Measure, Plan, Sums
+from dpaudit.tables.plan import Bins, Key, Kind, Measure, Plan, Sums
 
 Whole = NDArray[np.int64]
 
@@ -50,41 +50,32 @@ class Column:
             codes = hashed.of_whole(self.order, i)
         return np.where(self.missing, MISSING, codes)
 
-    def may_be_key(self, known: Collection[Any] | None) -> NDArray[np.bool_]:
-        """Which rows are in a group: [n]; of those that are known, or of any key's."""
-        if self.kind in {"text", "objects"}:
-            inside = [_is_key(each) if known is None else each in known for each in self.distinct]
-            may: NDArray[np.bool_] = np.array([*inside, False], dtype=np.bool_)[self.order]
-            return may
-        if known is not None:
-            wanted = np.array(sorted(map(int, known)), dtype=np.int64)
-            return ~self.missing & np.isin(self.order, wanted)
-        if self.kind != "number":
+    def within(self, known: Collection[Any] | None) -> NDArray[np.bool_]:
+        """Which rows are in a group: [n]; of those that are known, or of any."""
+        if known is None:
             return ~self.missing
-        whole: NDArray[np.bool_] = (np.abs(self.order) <= LARGEST_KEY) & (np.floor(self.order) == self.order)
-        return ~self.missing & whole
+        if self.kind in {"text", "objects"}:
+            inside = [each in known for each in self.distinct]
+            found: NDArray[np.bool_] = np.array([*inside, False], dtype=np.bool_)[self.order]
+            return found
+        return ~self.missing & np.isin(self.order, np.array(sorted(map(int, known)), dtype=np.int64))
 
     def value(self, row: int) -> Any:
         """A value of a key as it is in the answer."""
         found = self.order[row]
         if self.kind in {"text", "objects"}:
-            own = self.distinct[int(found)]
-            return own if isinstance(own, str | bool) else int(own)
+            return self.distinct[int(found)]
         return bool(found) if self.kind == "boolean" else int(found)
 
 
 def column(series: nw.Series[Any], kind: Kind) -> Column:
     """A column as it is in a data frame."""
     if kind in {"text", "objects"}:
-        as_it_is = series.dtype in {nw.String, nw.Object, nw.Categorical}
-        read = _text if kind == "text" else _cell
-        cells: list[Any] = list(map(read, (series if as_it_is else series.cast(nw.String)).to_list()))
+        cells: list[Any] = list(map(_text if kind == "text" else _cell, series.to_list()))
         known = sorted(set(cells) - {None}, key=_in_order)
         place = {each: i for i, each in enumerate(known)}
         order = np.fromiter((-1 if each is None else place[each] for each in cells), np.int64, len(cells))
-        # Of True and 1, which are equal, the name is True, whichever row comes first.
-        yes_or_no = {each: each for each in cells if isinstance(each, bool)}
-        return Column(kind, order, order < 0, tuple(yes_or_no.get(each, each) for each in known))
+        return Column(kind, order, order < 0, tuple(known))
     missing = series.is_null().to_numpy().astype(np.bool_)
     if missing.any():
         series = series.fill_null(False if series.dtype == nw.Boolean else 0)
@@ -98,24 +89,27 @@ def _text(value: object) -> str | None:
 
 
 def _cell(value: object) -> str | float | None:
-    """One of pandas' objects: a text, a number as a double or as yes or no, or no value."""
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if not isinstance(value, int | float | np.integer | np.floating):
-        return _text(value)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf if value > 0 else -math.inf
-    return None if math.isnan(number) else number
+    """One of pandas' objects: a text, a number, yes or no as a double, or no value.
+
+    A class that is made of a number may say of itself what it equals, like one that is made of text.
+    """
+    if isinstance(value, np.timedelta64):  # to numpy it is a whole number
+        return None
+    if isinstance(value, np.integer | np.bool_):
+        value = int(value)
+    elif isinstance(value, np.floating | np.complexfloating | complex) and not value.imag:
+        value = float(value.real)
+    if isinstance(value, float):
+        number = float.__float__(value)
+        return None if math.isnan(number) else number
+    if isinstance(value, int):
+        sign = -1.0 if int.__lt__(value, 0) else 1.0
+        return int.__float__(value) if int.bit_length(value) <= 1023 else sign * math.inf
+    return _text(value)
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:
     return isinstance(value, str), value
-
-
-def _is_key(value: str | float) -> bool:
-    return isinstance(value, str) or (abs(value) <= LARGEST_KEY and value == math.floor(value))
 
 
 @dataclass(frozen=True)
@@ -154,7 +148,7 @@ def _counted(held: dict[str, Column], plan: Plan) -> NDArray[np.bool_]:
     """Which rows belong to a unit and to a group."""
     counted = ~held[plan.unit].missing
     for i, name in enumerate(plan.keys):
-        counted &= held[name].may_be_key(None if plan.groups is None else set(plan.groups[i]))
+        counted &= held[name].within(None if plan.groups is None else set(plan.groups[i]))
     return counted
 
 

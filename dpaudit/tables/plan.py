@@ -17,8 +17,8 @@ Key: TypeAlias = tuple[Any, ...]
 #: From a cell - its group, and its bin where there are bins - to one sum for each measure.
 Sums: TypeAlias = dict[Key, list[int]]
 
-#: Up to which magnitude doubles are whole numbers that can be keys, in a column of doubles.
-LARGEST_KEY: Final = 2**53
+#: Up to which magnitude a whole number is a double to which no other one is rounded.
+LARGEST_DOUBLE: Final = 2**53 - 1
 
 #: Log2 of how many steps of the grid one row's value has at most: 2^32 rows of them stay below 2^62.
 LOG2_STEPS: Final = 30

@@ -26,7 +26,7 @@ from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.asking import complete, no_such
 from dpaudit.tables.frames import Frame, opened, require_known_units
 from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
-from dpaudit.tables.plan import LARGEST_KEY, Bins, Key, Kind, Measure, Plan, Sums, square, value
+from dpaudit.tables.plan import LARGEST_DOUBLE, Bins, Key, Kind, Measure, Plan, Sums, square, value
 from dpaudit.tables.quantiles import Quantiles
 from dpaudit.tables.synthetic import Marginal, distance, open_pairs, require_columns
 
@@ -143,7 +143,7 @@ class Table:
         Raises:
             InvalidParameter: unknown columns, no keys, keys of mixed types or of another than the column's.
         """
-        names = self._key_columns(by, "group_by")
+        names = self._key_columns(by, "group_by", "number")
         groups = _groups(names, keys)
         for i, name in enumerate(names):
             self._require_keys(name, [group[i] for group in groups])
@@ -174,6 +174,14 @@ class Table:
             InvalidParameter: as `group_by`; the cost is no `ApproxDP`, or a unit's groups are not bounded.
         """
         names = self._key_columns(by, "select_keys")
+        for name in names:
+            if name in self.frame.inferred and self.frame.kinds[name] != "objects":
+                what = f"column {name!r} of numpy's type {self.frame.columns[name].lower()}"
+                why = (
+                    "pandas makes another type of it where one cell is missing, and another name of each key"
+                )
+                remedy = f'convert it: astype({{{name!r}: "Int64"}}), or "boolean" or "string"'
+                raise InvalidParameter(what, where="select_keys", why=why, remedy=remedy)
         label = label or f"keys of {', '.join(names)}"
         where = f"release {label!r}"
         require_kind(cost, ApproxDP, "select_keys(cost=)")
@@ -401,12 +409,12 @@ class Table:
             "deviation": noise.sigma if isinstance(noise, Gaussian) else math.sqrt(2.0) * noise.scale,
         }
 
-    def _key_columns(self, by: str | Sequence[str], method: str) -> tuple[str, ...]:
-        """The columns that make groups."""
+    def _key_columns(self, by: str | Sequence[str], method: str, *more: Kind) -> tuple[str, ...]:
+        """The columns that make groups; of `more` kinds than those that are always keys."""
         names = (by,) if isinstance(by, str) else tuple(_listed(by, method, "by"))
         for name in names:
             self.frame.require_column(name, method)
-            self.frame.require_kind(name, method, "text", "whole", "boolean", "number", "objects")
+            self.frame.require_kind(name, method, "text", "whole", "boolean", "objects", *more)
         if not names or len(set(names)) < len(names) or self.unit in names:
             what, why = f"{method}({', '.join(map(repr, names))})", "groups are of several units"
             remedy = f"name columns, each once, and not {self.unit!r}"
@@ -461,7 +469,9 @@ class Table:
             known = tuple(tuple(dict.fromkeys(each)) for each in zip(*listed, strict=True))
         plan = Plan(
             unit=self.unit,
-            columns=tuple((name, self._read_as(name, keys, known)) for name in sorted(self.frame.kinds)),
+            columns=tuple(
+                (name, self._read_as(name, keys, chosen=known is None)) for name in sorted(self.frame.kinds)
+            ),
             keys=keys,
             groups=known,
             rows_per_unit=self.rows_per_unit,
@@ -476,17 +486,12 @@ class Table:
             raise InvalidParameter(what, where="curator.table", why="sums are of 64 bits", remedy=remedy)
         return sums
 
-    def _read_as(self, name: str, keys: tuple[str, ...], known: object) -> Kind:
-        """What a column is read as: the same in every type that pandas could infer.
-
-        Units and keys are exact, but for keys that are not given: pandas can make doubles of whole numbers.
-        """
+    def _read_as(self, name: str, keys: tuple[str, ...], *, chosen: bool) -> Kind:
+        """What a column is read as: the same in every type that pandas could infer."""
         kind = self.frame.kinds[name]
-        if name == self.unit:
-            return "text" if kind == "objects" else kind
-        doubles = kind == "whole" and name in self.frame.inferred and known is None
-        exact = name in keys and not doubles
-        return kind if exact or kind in {"text", "objects"} else "number"
+        if kind == "objects":
+            return "text" if name == self.unit or (chosen and name in keys) else kind
+        return kind if kind == "text" or name == self.unit or name in keys else "number"
 
     def _released(self, measure: Measure, label: str, cost: AnyGuarantee) -> Answer:
         noise = self._noise(measure, label, cost)
@@ -571,7 +576,7 @@ class Table:
     def _require_keys(self, name: str, values: list[Any]) -> None:
         """Raise `InvalidParameter` unless all values are such as the column holds."""
         kind = self.frame.kinds[name]
-        least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_KEY, LARGEST_KEY)
+        least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_DOUBLE, LARGEST_DOUBLE)
         if far := [each for each in values if type(each) is int and not least <= each <= most]:
             what, why = f"a key of {far[0]!r}", "a column of whole numbers holds 64 bits"
             remedy = "leave it out: no row has it"

@@ -12,7 +12,7 @@ from typing import Any
 import narwhals as nw
 
 from dpaudit.tables.hashing import DIGITS, MISSING, Hash
-from dpaudit.tables.plan import LARGEST_KEY, Key, Kind, Measure, Plan, Sums
+from dpaudit.tables.plan import Key, Kind, Measure, Plan, Sums
 
 
 def sums(frame: nw.LazyFrame[Any], plan: Plan) -> Sums:
@@ -124,13 +124,11 @@ def _counted(frame: nw.LazyFrame[Any], plan: Plan) -> nw.LazyFrame[Any]:
     """The rows that belong to a unit and to a group."""
     frame = frame.filter(~nw.col(plan.unit).is_null())
     for i, name in enumerate(plan.keys):
-        one, doubles = nw.col(name), dict(plan.columns)[name] == "number"
-        frame = frame.filter(~one.is_null())
+        frame = frame.filter(~nw.col(name).is_null())
         if plan.groups is not None:
-            known = sorted(map(float, plan.groups[i]) if doubles else plan.groups[i])
-            frame = frame.filter(one.is_in(list(dict.fromkeys(known))))
-        elif doubles:
-            frame = frame.filter(one.abs() <= float(LARGEST_KEY)).filter(one.floor() == one)
+            doubles = dict(plan.columns)[name] == "number"
+            known = map(float, plan.groups[i]) if doubles else plan.groups[i]
+            frame = frame.filter(nw.col(name).is_in(sorted(set(known))))
     return frame
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dpaudit import ZCDP, ApproxDP, Claim, Curator, run
 from dpaudit.curator.noise import NoNoise
+from dpaudit.errors import InvalidParameter
 
 #: 100 people with four rows each, of which one is kept.
 N = 400
@@ -46,6 +48,17 @@ class Hostile:
     __hash__ = None  # type: ignore[assignment]
 
 
+#: Numbers of which pandas of some versions makes no column, but of objects.
+BEYOND = (10**400, -(10**400))
+
+
+class Strange(int):
+    """A number that says of itself that it is none."""
+
+    def __float__(self) -> float:
+        raise ValueError
+
+
 def answers(frame: pd.DataFrame) -> dict[str, Any]:
     """What all rows of all people but z add up to, and the groups they are in."""
 
@@ -61,8 +74,7 @@ def answers(frame: pd.DataFrame) -> dict[str, Any]:
             ).sum("x", **bounds),
             "by urgent": table.group_by("urgent", keys=[True, False]).sum("x", **bounds),
             "by device": table.group_by("device", keys=[5]).sum("x", **bounds),
-            "wards": {1, 2, 3}.intersection(table.select_keys("ward", **selected)),
-            "urgent": {True, False}.intersection(table.select_keys("urgent", **selected)),
+            "notes": [each for each in table.select_keys("note", **selected) if each.startswith("text")],
         }
 
     claim = Claim(ApproxDP(epsilon=99.0, delta=0.9), unit="person", neighbouring="add-or-remove-one")
@@ -72,7 +84,9 @@ def answers(frame: pd.DataFrame) -> dict[str, Any]:
 def with_cells(**cells: Any) -> pd.DataFrame:
     row = ORDINARY | cells
     made = {name: [*values, row[name]] for name, values in ROWS.items()}
-    beyond = {name for name, cell in row.items() if isinstance(cell, int) and abs(cell) > 2**1024}
+    beyond = {
+        name for name, cell in row.items() if type(cell) is Strange or any(cell is each for each in BEYOND)
+    }
     return pd.DataFrame(
         {name: pd.Series(values, dtype=object if name in beyond else None) for name, values in made.items()}
     )
@@ -81,8 +95,7 @@ def with_cells(**cells: Any) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Any]:
     found = answers(with_cells())
-    assert found["wards"] == {1, 2, 3}
-    assert found["urgent"] == {True, False}
+    assert found["notes"] == [f"text {i}" for i in range(5)]
     assert all(found["by ward"].values())
     return found
 
@@ -92,17 +105,26 @@ def expected() -> dict[str, Any]:
     [
         ("urgent", None, "object"),
         ("urgent", 2.5, "object"),
+        ("urgent", 1 + 0j, "object"),
+        ("urgent", np.timedelta64(1, "s"), "object"),
         ("urgent", np.bool_(True), "bool"),
         ("urgent", "yes", "object"),
         ("device", None, "float64"),
         ("device", 2**63, "uint64"),
         ("device", -1.5, "float64"),
-        pytest.param("device", 10**400, "object", id="beyond all doubles"),
-        pytest.param("device", -(10**400), "object", id="below all doubles"),
+        ("device", np.longdouble(1) / 3, "float"),
+        ("device", 1j, "complex128"),
+        ("device", Strange(3), "object"),
+        ("device", np.datetime64("2026-01-01", "ns"), "object"),
+        pytest.param("device", BEYOND[0], "object", id="beyond all doubles"),
+        pytest.param("device", BEYOND[1], "object", id="below all doubles"),
         ("device", "K1A", "object"),
         ("ward", None, "float64"),
         ("ward", 2**63, "uint64"),
         ("ward", 1.5, "float64"),
+        ("ward", complex("nan"), "complex128"),
+        ("ward", np.timedelta64(1, "ns"), "object"),
+        ("ward", Strange(3), "object"),
         ("ward", True, "object"),
         ("ward", np.float64(9.5), "float64"),
         ("ward", "ICU", "object"),
@@ -110,6 +132,8 @@ def expected() -> dict[str, Any]:
         ("note", 7, "object"),
         ("note", Hostile(), "object"),
         ("beds", "many", "object"),
+        ("beds", 2j, "complex128"),
+        ("beds", np.timedelta64("NaT", "s"), "object"),
         ("beds", float("inf"), "float64"),
         ("when", "soon", "object"),
         ("when", None, "datetime64"),
@@ -123,10 +147,14 @@ def test_one_units_cell_changes_nothing_of_the_others(
     assert answers(frame) == expected
 
 
-def test_categories_are_their_values(expected: dict[str, Any]) -> None:
-    frame = with_cells()
-    assert answers(frame.astype({"note": "category", "ward": "category", "urgent": "category"})) == expected
-    assert answers(with_cells(note=7).astype({"note": "category"})) == expected
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_are_their_values(ordered: bool, expected: dict[str, Any]) -> None:
+    own = pd.CategoricalDtype(ordered=ordered)
+    assert answers(with_cells().astype({"note": own, "ward": own, "urgent": own})) == expected
+    assert answers(with_cells(ward=1.5).astype({"ward": own})) == expected
+    assert answers(with_cells(note="7").astype({"note": own})) == expected
+    if not ordered:
+        assert answers(with_cells(note=7).astype({"note": own})) == expected
 
 
 def test_types_of_ones_own_give_the_same_answers(expected: dict[str, Any]) -> None:
@@ -134,6 +162,10 @@ def test_types_of_ones_own_give_the_same_answers(expected: dict[str, Any]) -> No
     assert answers(with_cells().astype(own)) == expected
     strange = with_cells(urgent=None, device=None, ward=None, note=None, beds=None)
     assert answers(strange.astype(own)) == expected
+    wards = pa.array(with_cells()["ward"]).dictionary_encode()
+    assert answers(with_cells().assign(ward=pd.arrays.ArrowExtensionArray(wards))) == expected
+    assert answers(with_cells().astype({"ward": np.longdouble, "beds": np.longdouble})) == expected
+    assert answers(with_cells().astype({"ward": complex})) == expected
 
 
 def test_another_column_of_missing_values_changes_nothing(expected: dict[str, Any]) -> None:
@@ -141,17 +173,32 @@ def test_another_column_of_missing_values_changes_nothing(expected: dict[str, An
     assert answers(with_cells().assign(other=1.0)) != expected
 
 
-def test_a_key_is_named_as_it_was_in_the_table() -> None:
-    """Two equal values of two types have one name, whichever of their rows comes first."""
-    cells = [True, 1, 2.0, "a", 0.5, None] * 50
-    for order in (cells, cells[::-1]):
-        people = [f"p{i}" for i in range(len(order))]
-        frame = pd.DataFrame({"person": people, "own": pd.Series(order, dtype=object)})
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.bool_])
+def test_keys_are_not_chosen_in_a_column_that_a_cell_could_change(dtype: Any) -> None:
+    """One person's True among others' 1 would name their key, and a missing value make doubles of all."""
+    frame = pd.DataFrame({"person": ["a", "b"], "own": np.array([0, 1], dtype=dtype)})
+
+    def algorithm(given: Any, curator: Curator) -> Any:
+        table = curator.table(given, unit="person").bound(rows_per_unit=1)
+        return table.select_keys("own", cost=ApproxDP(epsilon=1.0, delta=0.1))
+
+    claim = Claim(ApproxDP(epsilon=1.0, delta=0.1), unit="person", neighbouring="add-or-remove-one")
+    with pytest.raises(InvalidParameter, match=r"column 'own' of (numpy's|type)(.|\n)*convert it"):
+        run(algorithm, frame, claim=claim, noise=NoNoise())
+    for own in ("Int64", "boolean"):
+        run(algorithm, frame.astype({"own": own}), claim=claim, noise=NoNoise())
+
+
+def test_no_number_is_taken_for_a_key_that_is_rounded_to_it() -> None:
+    """2^53 + 1 is no double: a missing value would move all who have it to the next group."""
+    for other in (1, None, "text"):
+        frame = pd.DataFrame({"person": range(9), "own": [2**53 + 1] * 8 + [other]})
 
         def algorithm(given: Any, curator: Curator) -> Any:
             table = curator.table(given, unit="person").bound(rows_per_unit=1)
-            return table.select_keys("own", cost=ApproxDP(epsilon=1.0, delta=0.1))
+            return table.group_by("own", keys=[2**53 - 1]).count(cost=ZCDP(rho=1.0))
 
-        claim = Claim(ApproxDP(epsilon=1.0, delta=0.1), unit="person", neighbouring="add-or-remove-one")
-        found = run(algorithm, frame, claim=claim, noise=NoNoise()).output
-        assert [(type(each), each) for each in found] == [(int, 2), (bool, True), (str, "a")]
+        claim = Claim(ZCDP(rho=1.0), unit="person", neighbouring="add-or-remove-one")
+        assert run(algorithm, frame, claim=claim, noise=NoNoise()).output == {2**53 - 1: 0.0}
+    unsigned = pd.DataFrame({"person": [1], "own": np.array([2**53 + 1], dtype=np.uint64)})
+    assert run(algorithm, unsigned, claim=claim, noise=NoNoise()).output == {2**53 - 1: 0.0}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import functools
 import importlib
+import re
+import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,9 +53,8 @@ def read_data(given: str, unit: str | None) -> Any:
         _require_installed("duckdb", where)
         return Deferred(functools.partial(_queried, file, query))
     path, types = Path(given), ""
-    if not path.exists() and ".csv?" in given:
-        name, _, types = given.partition(".csv?")
-        path, where = Path(f"{name}.csv"), f"--data {name}.csv"
+    if not path.exists() and (table := re.fullmatch(r"(.*\.csv)\?(.*)", given, re.IGNORECASE | re.DOTALL)):
+        path, types, where = Path(table[1]), table[2], f"--data {table[1]}"
     elif ":" in given and not path.exists():
         make = load(given, "--data")
         if not callable(make):
@@ -64,11 +65,11 @@ def read_data(given: str, unit: str | None) -> Any:
     if path.is_dir() or path.suffix.lower() == ".parquet":
         return _parquet(path, where)
     if path.suffix.lower() == ".csv":
-        names, rows = _lines(path)
+        names, rows = _lines(path, named=bool(types))
         text = names and any(_number(cell) is None for cell in rows[0][1] if cell)
         if types or text or unit in names:
             _require_names(names, where)
-            return _table(path, names, rows, unit, _stated(types, names, where))
+            return _table(path, names, rows, unit, _stated(types, names, unit, where))
     return read_array(path)
 
 
@@ -132,43 +133,53 @@ def _parquet(path: Path, where: str) -> Any:
     return arrow.concat_tables(tables)
 
 
-def _lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The names in a file's first line, if it holds no number, and its other lines with their numbers."""
-    where = f"--data {path}"
+def _lines(path: Path, *, named: bool) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names in a file's first line, and its other lines with their numbers.
+
+    Nothing where there is no other line or, unless it is `named`, where the first one holds a number.
+    """
+    where, reader = f"--data {path}", None
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
             rows = [(reader.line_num, cells) for cells in reader]
-    except (OSError, ValueError, csv.Error) as error:
+    except csv.Error as error:
+        line = "" if reader is None else f":{reader.line_num}"
+        remedy = "correct the quotation marks of this line, or of one before"
+        raise DataError(f"cannot be read: {error}", where=f"{where}{line}", remedy=remedy) from None
+    except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", where=where, remedy="give a file in UTF-8") from None
-    while rows and not rows[-1][1]:
+    while rows and not rows[-1][1] and len(rows[0][1]) > 1:  # of one column an empty line is an empty cell
         rows.pop()
-    if len(rows) < 2 or not rows[0][1] or any(_number(cell) is not None for cell in rows[0][1]):
+    if len(rows) < 2 or (not named and any(_number(cell) is not None for cell in rows[0][1])):
         return [], []
     return rows[0][1], rows[1:]
 
 
 def _require_names(names: list[str], where: str) -> None:
     if not names:
-        what = "no table: a first line that names the columns, and at least one more"
-        raise DataError(what, where=where, remedy="add the line; a name is no number")
+        what, remedy = "no table", "give a first line that names the columns, and at least one more"
+        raise DataError(what, where=where, remedy=remedy)
     if len(set(names)) < len(names) or not all(names):
         what, why = f"the columns {', '.join(map(repr, names))}", "each needs a name of its own"
-        remedy = "correct the first line"
+        remedy = "correct the first line, which names the columns"
         remedy += "" if all(names) else "; pandas writes no index with index=False"
         raise DataError(what, where=f"{where}:1", why=why, remedy=remedy)
 
 
-def _stated(types: str, names: list[str], where: str) -> dict[str, str]:
+def _stated(types: str, names: list[str], unit: str | None, where: str) -> dict[str, str]:
     """The type of each column that is read, from ``NAME=TYPE,...``."""
-    file, kinds = where.removeprefix("--data "), f"{', '.join(_TYPES[:-1])} or {_TYPES[-1]}"
+    kinds = f"{', '.join(_TYPES[:-1])} or {_TYPES[-1]}"
     if not types:
         what, why = (
             "a table in CSV, whose types are not stated",
             "in such a file the cell of one person could",
         )
-        columns = ",".join(f"{name}=TYPE" for name in names)
-        remedy = f"write --data '{file}?{columns}', each TYPE {kinds}, without the columns you do not need"
+        columns = ",".join(f"{name}=TYPE" for name in names if "," not in name)
+        data = shlex.quote(f"{where.removeprefix('--data ')}?{columns}")
+        remedy = f"write --data {data}, each TYPE {kinds}, without the columns you do not need"
+        if any("," in name for name in names):
+            remedy += "; a column with a comma in its name needs another name"
         raise UsageError(what, where=where, why=f"{why} decide the type of a column", remedy=remedy)
     stated: dict[str, str] = {}
     for each in types.split(","):
@@ -181,8 +192,12 @@ def _stated(types: str, names: list[str], where: str) -> dict[str, str]:
         elif name not in stated:
             stated[name] = kind
             continue
-        why = "it does not say what a column holds"
+        why = "it says again what a column holds" if name in stated else "it does not say what a column holds"
         raise UsageError(f"{each!r} after the question mark", where=where, why=why, remedy=remedy)
+    if unit in names and stated.get(unit) not in {"text", "whole"}:
+        what = f"the claim's unit {unit!r} " + ("as a number" if unit in stated else "left out")
+        why, remedy = "it says whose row each is", f"state {unit}=text, or {unit}=whole"
+        raise UsageError(what, where=where, why=why, remedy=remedy)
     return stated
 
 
@@ -202,7 +217,8 @@ def _table(
     arrow: Any = importlib.import_module("pyarrow")
     for line, cells in rows:
         if len(cells) != len(names):
-            what = f"{counted(len(cells), 'cell', 'cells')}, where the first line names {len(names)} columns"
+            named = counted(len(names), "column", "columns")
+            what = f"{counted(len(cells), 'cell', 'cells')}, where the first line names {named}"
             raise DataError(what, where=f"{where}:{line}", remedy="complete the line")
     columns = {}
     for name, kind in types.items():
@@ -232,10 +248,10 @@ def _require_one_spelling(
 def _whole(cell: str, where: str, name: str) -> int:
     """A cell of a column of whole numbers."""
     try:
-        found = int(cell)
+        found = int(cell) if _is_plain(cell) else 2**63
     except ValueError:
         found = 2**63
-    if abs(found) < 2**63:
+    if -(2**63) <= found < 2**63:
         return found
     what = f"no whole number of 64 bits in column {name!r}, which is stated to hold whole numbers"
     remedy = f"give such a number, or leave the cell empty; or state {name}=number or {name}=text"
@@ -313,6 +329,11 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
 
 def _number(cell: str) -> float | None:
     try:
-        return float(cell)
+        return float(cell) if _is_plain(cell) else None
     except ValueError:
         return None
+
+
+def _is_plain(cell: str) -> bool:
+    """Whether a number is written as in other files: Python takes 1_000 and the digits of all scripts."""
+    return cell.isascii() and "_" not in cell

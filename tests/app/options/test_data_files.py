@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,10 @@ def test_the_cell_of_one_unit_decides_no_type(tmp_path: Path) -> None:
         names = text.split()[0].replace(",", "=TYPE,")
         assert f"write --data '{path}?{names}=TYPE'" in error.value.remedy
     for cell in ("1", "K1A", "1.5", ""):
-        found = read_data(written(tmp_path, f"patient,code\n1,007\n2,{cell}\n") + "?code=text", "patient")
+        found = read_data(written(tmp_path, f"patient,code\n1,007\n2,{cell}\n") + "?code=text", "row")
         assert found.to_pydict() == {"code": ["007", cell or None]}
+    least = written(tmp_path, f"a\n{-(2**63)}\n") + "?a=whole"
+    assert read_data(least, None).to_pydict() == {"a": [-(2**63)]}
     whole = written(tmp_path, "patient,code\n1,7\n2,8\n") + "?patient=text,code=number"
     assert [str(kind) for kind in read_data(whole, "patient").schema.types] == ["string", "double"]
 
@@ -62,12 +65,28 @@ def test_the_cell_of_one_unit_decides_no_type(tmp_path: Path) -> None:
         ("patient", "'patient'(.|\n)*NAME=TYPE"),
         ("age=whole,age=number", "'age=number'(.|\n)*each name once"),
         ("age=whole,", "''(.|\n)*NAME=TYPE"),
+        ("age=whole,age=whole", "'age=whole'(.|\n)*it says again"),
+        ("age=whole", "'patient' left out(.|\n)*state patient=text, or patient=whole"),
+        ("patient=number", "'patient' as a number"),
         ("", "types are not stated"),
     ],
 )
 def test_types_that_say_nothing_are_refused(tmp_path: Path, types: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        read_data(f"{written(tmp_path, VISITS)}?{types}", None)
+        read_data(f"{written(tmp_path, VISITS)}?{types}", "patient")
+
+
+def test_names_of_any_kind(tmp_path: Path) -> None:
+    """What the message prints can be written, in any shell."""
+    for name in ("VISITS.CSV", "it's.csv", "a.csv?x.csv"):
+        path = written(tmp_path, 'patient,"a,b",it\'s = ?\n1,x,2\n', name)
+        with pytest.raises(UsageError, match="comma in its name needs another") as error:
+            read_data(path, "patient")
+        (data,) = (each for each in shlex.split(error.value.remedy.split(";")[0]) if "?patient" in each)
+        found = read_data(data.rstrip(",").replace("TYPE", "whole"), "patient")
+        assert found.to_pydict() == {"patient": [1], "it's = ?": [2]}
+    years = written(tmp_path, "patient,2024,nan\n1,2,3\n") + "?nan=text,2024=number"
+    assert read_data(years, None).to_pydict() == {"nan": ["3"], "2024": [2.0]}
 
 
 def test_numbers_stay_an_array_unless_a_column_is_the_unit(tmp_path: Path) -> None:
@@ -95,6 +114,9 @@ def test_a_unit_is_written_one_way(tmp_path: Path) -> None:
     [
         (VISITS + "p1,ICU,1,1.5\n", 5, "no whole number of 64 bits in column 'age'"),
         (VISITS + f"p1,ICU,1,{2**63}\n", 5, "no whole number of 64 bits in column 'age'"),
+        (VISITS + "p1,ICU,1,1_0\n", 5, "no whole number of 64 bits in column 'age'"),
+        (VISITS + "p1,ICU,\u0663,1\n", 5, "no number in column 'minutes'"),
+        (VISITS + 'p1,"ICU,1,1\n', 5, "cannot be read"),
         (VISITS + "p1,ICU,x,1\n", 5, "no number in column 'minutes'"),
         (VISITS + "p1,ICU,inf,1\n", 5, "NaN or infinity in column 'minutes'"),
         (VISITS + "p1,ICU,nan,1\n", 5, "NaN or infinity in column 'minutes'"),
