@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -88,24 +90,28 @@ def _text(value: object) -> str | None:
     return value if type(value) is str else str.__str__(value) if isinstance(value, str) else None
 
 
-def _cell(value: object) -> str | float | None:
-    """One of pandas' objects: a text, a number, yes or no as a double, or no value.
+def _cell(value: Any) -> str | float | None:
+    """One of pandas' objects: a text, a number or yes or no as a double, or no value.
 
-    A class that is made of a number may say of itself what it equals, like one that is made of text.
+    All numbers that are equal are the same: of 1.5 and its decimal pandas' categories keep the first.
     """
     if isinstance(value, np.timedelta64):  # to numpy it is a whole number
         return None
-    if isinstance(value, np.integer | np.bool_):
-        value = int(value)
-    elif isinstance(value, np.floating | np.complexfloating | complex) and not value.imag:
-        value = float(value.real)
-    if isinstance(value, float):
-        number = float.__float__(value)
-        return None if math.isnan(number) else number
-    if isinstance(value, int):
-        sign = -1.0 if int.__lt__(value, 0) else 1.0
-        return int.__float__(value) if int.bit_length(value) <= 1023 else sign * math.inf
-    return _text(value)
+    if isinstance(value, int):  # its class may say of itself what it equals
+        sign = -math.inf if int.__lt__(value, 0) else math.inf
+        return int.__float__(value) if int.bit_length(value) <= 1023 else sign
+    real: Any = value
+    if isinstance(value, complex | np.complexfloating):
+        real = math.nan if value.imag else value.real
+    elif not isinstance(value, np.bool_ | Real | Decimal):
+        return _text(value)
+    try:
+        number = float.__float__(real) if isinstance(real, float) else float(real)
+    except OverflowError:  # of a fraction
+        number = math.inf if real > 0 else -math.inf
+    except ValueError:  # a decimal's signal
+        return None
+    return None if math.isnan(number) else number
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:

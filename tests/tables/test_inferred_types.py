@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -133,6 +135,9 @@ def expected() -> dict[str, Any]:
         ("note", Hostile(), "object"),
         ("beds", "many", "object"),
         ("beds", 2j, "complex128"),
+        ("beds", Decimal("0.125"), "object"),
+        ("beds", Decimal("sNaN"), "object"),
+        ("beds", Fraction(10**400), "object"),
         ("beds", np.timedelta64("NaT", "s"), "object"),
         ("beds", float("inf"), "float64"),
         ("when", "soon", "object"),
@@ -153,6 +158,11 @@ def test_categories_are_their_values(ordered: bool, expected: dict[str, Any]) ->
     assert answers(with_cells().astype({"note": own, "ward": own, "urgent": own})) == expected
     assert answers(with_cells(ward=1.5).astype({"ward": own})) == expected
     assert answers(with_cells(note="7").astype({"note": own})) == expected
+    for equal in (Decimal("0.125"), Fraction(1, 8), np.float32(0.125), 0.125 + 0j):
+        # The first of equal values is the category of all others.
+        cells = pd.Series([*ROWS["beds"], equal], dtype=object)
+        categories = pd.CategoricalDtype([equal, *{each for each in ROWS["beds"] if each != equal}])
+        assert answers(with_cells().assign(beds=cells.astype(categories))) == expected
     if not ordered:
         assert answers(with_cells(note=7).astype({"note": own})) == expected
 
