@@ -35,8 +35,8 @@ class Frame:
     columns: Mapping[str, str]
     kinds: Mapping[str, Kind]
     engine: Literal["local", "windows", "partitions"]
-    #: Columns of pandas whose type follows from their cells.
-    inferred: frozenset[str] = frozenset()
+    #: Columns of pandas in a type of numpy, which may follow from their cells.
+    of_numpy: frozenset[str] = frozenset()
     #: By column, how many rows have no value there, once that is known.
     counted: dict[str, int] = field(default_factory=dict)
     #: The rows that the last plan kept, where they are in memory.
@@ -78,7 +78,7 @@ class Frame:
         objects = self.kinds[column] == "objects"  # a unit is text or a whole number
         if objects or lazy:
             one, meta = self.native[column], {"meta": (column, "bool")} if lazy else {}
-            number = (one.map(_is_no_text, **meta) if objects else one.isna()).sum()
+            number = (one.astype(object).map(_is_no_text, **meta) if objects else one.isna()).sum()
             return int(number.compute() if lazy else number)
         frame = nw.from_native(self.native)
         if isinstance(frame, nw.DataFrame):
@@ -96,7 +96,8 @@ class Frame:
         remedy = "the table has no columns: give it those that it has with rows, and no rows"
         if self.columns:
             remedy = f"{did_you_mean(str(column), self.columns)}its columns are {', '.join(self.columns)}"
-        raise InvalidParameter(f"the table has no column {column!r}", where=what, remedy=remedy)
+        why = "a column is named as in the data"
+        raise InvalidParameter(f"the table has no column {column!r}", where=what, why=why, remedy=remedy)
 
     def require_kind(self, column: str, what: str, *kinds: Kind) -> Kind:
         """What a column holds; raises `InvalidParameter` for anything else than one of `kinds`."""
@@ -106,11 +107,13 @@ class Frame:
         words = {"text": "text", "whole": "whole numbers", "boolean": "yes or no", "number": "numbers"}
         wanted = ", ".join(words[kind] for kind in kinds if kind in words)
         remedy = f"convert it to one of these: {wanted}"
-        if found == "number":
-            remedy += (
-                "; pandas makes doubles of columns without rows, and of whole numbers with missing values"
-            )
-            remedy += ", unless they are Int64"
+        if self.columns[column] == "UInt64":
+            remedy = "convert it to Int64"
+        elif found == "number":
+            remedy = "in pandas read or make it as Int64: of other columns without rows, and of other whole "
+            remedy += "numbers with missing values, pandas makes doubles"
+        elif "number" in kinds and found == "objects":
+            remedy += "; in pandas by pandas.to_numeric(..., errors='coerce')"
         found_words = f"column {column!r} of type {self.columns[column]}"
         why = "engines compare and convert other types differently"
         raise InvalidParameter(found_words, where=what, why=why, remedy=remedy)
@@ -181,8 +184,8 @@ def _described(
     columns |= {name: f"{columns[name]} of other values than text" for name in strange}
     # What these types of pandas are follows from the cells, so that one unit's could change it.
     kinds |= {name: "objects" for name, dtype in own.items() if _holds_objects(dtype)}
-    inferred = frozenset(name for name, dtype in own.items() if isinstance(dtype, np.dtype))
-    return Frame(native, columns, kinds, engine, inferred)
+    of_numpy = frozenset(name for name, dtype in own.items() if isinstance(dtype, np.dtype))
+    return Frame(native, columns, kinds, engine, of_numpy)
 
 
 def _holds_text(native: Any, name: str) -> bool:
@@ -198,7 +201,8 @@ def _holds_text(native: Any, name: str) -> bool:
 def _holds_objects(dtype: Any) -> bool:
     """Whether a column of pandas is read cell by cell.
 
-    Objects are, categories of other values than text, and what one cell can make of doubles.
+    These are objects, categories and Arrow's dictionaries of other values than text, and complex numbers and
+    long doubles, which one cell can make of a column of doubles.
     """
     if isinstance(dtype, np.dtype):
         return dtype.kind in "Oc" or (dtype.kind == "f" and dtype.itemsize > 8)
@@ -232,5 +236,5 @@ def require_known_units(frame: Frame, unit: str) -> None:
         why = "a row that belongs to nobody is in nobody's bound"
         remedy = "leave these rows out before, or give each of them a unit"
         if frame.kinds[unit] == "objects":
-            remedy = f"convert {unit!r} to text or to whole numbers: of objects only text is a value"
+            remedy += "; of objects and categories only text is a unit: make numbers Int64 before"
         raise DataError(what, where=f"curator.table(unit={unit!r})", why=why, remedy=remedy)

@@ -58,7 +58,7 @@ class Hash:
         return total
 
     def begun(self, one: Any, other: Any, i: int) -> Any:
-        """The first of `ROUNDS` steps that mix two codes."""
+        """The first of four steps that mix two codes."""
         a, b, c = (self._constant(k, i) for k in (1, 2, 3))
         return (one * a % PRIMES[i] + other * b % PRIMES[i] + c) % PRIMES[i]
 

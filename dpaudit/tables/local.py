@@ -97,18 +97,17 @@ def _cell(value: Any) -> str | float | None:
     """
     if isinstance(value, np.timedelta64):  # to numpy it is a whole number
         return None
-    if isinstance(value, int):  # its class may say of itself what it equals
-        sign = -math.inf if int.__lt__(value, 0) else math.inf
-        return int.__float__(value) if int.bit_length(value) <= 1023 else sign
     real: Any = value
     if isinstance(value, complex | np.complexfloating):
         real = math.nan if value.imag else value.real
     elif not isinstance(value, np.bool_ | Real | Decimal):
         return _text(value)
+    # A class that is made of a number may say of itself what it equals.
+    own = next((each for each in (int, float) if isinstance(real, each)), type(real))
     try:
-        number = float.__float__(real) if isinstance(real, float) else float(real)
-    except OverflowError:  # of a fraction
-        number = math.inf if real > 0 else -math.inf
+        number = own.__float__(real)
+    except OverflowError:
+        number = math.inf if own.__gt__(real, 0) else -math.inf
     except ValueError:  # a decimal's signal
         return None
     return None if math.isnan(number) else number

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from dpaudit.errors import InvalidParameter
 from dpaudit.noise.grid import FINEST
 
-#: What a column holds: text, whole numbers, yes or no, numbers as doubles, or pandas' objects of any kind.
+#: What a column holds or is read as: text, whole numbers, yes or no, doubles, or pandas' objects of any kind.
 Kind: TypeAlias = Literal["text", "whole", "boolean", "number", "objects"]
 
 #: A group: one value for each key.
@@ -17,8 +17,8 @@ Key: TypeAlias = tuple[Any, ...]
 #: From a cell - its group, and its bin where there are bins - to one sum for each measure.
 Sums: TypeAlias = dict[Key, list[int]]
 
-#: Up to which magnitude a whole number is a double to which no other one is rounded.
-LARGEST_DOUBLE: Final = 2**53 - 1
+#: The largest whole number that is a double and to which no other whole number is rounded.
+LARGEST_EXACT: Final = 2**53 - 1
 
 #: Log2 of how many steps of the grid one row's value has at most: 2^32 rows of them stay below 2^62.
 LOG2_STEPS: Final = 30
@@ -103,7 +103,8 @@ class Plan:
     Attributes:
         unit: the column that says whose row it is.
         columns: all columns whose values decide which rows are kept, with what they are read as, in order of
-            their names; the unit's and the keys' are among them. Other numbers are doubles.
+            their names; the unit's and the keys' are among them. All others but text and objects are read as
+            doubles, yes or no included.
         keys: the columns whose values make a group.
         groups: for each key the values that count, in any order; None for all values but missing ones.
         rows_per_unit: how many rows of a unit are kept; None for all.

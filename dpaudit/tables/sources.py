@@ -230,13 +230,16 @@ def _facts(data: Any, unit: str) -> Facts | None:
         # Under a name that no engine reads as a table's and its column's, as some do where it has a dot.
         lazy = _by_bytes(found, unit).lazy().select(nw.col(unit).alias("own"))
         lazy = lazy.filter(~nw.col("own").is_null())
+        whole = frame.kinds[unit] == "whole"
+        if not whole:  # pandas' objects and categories have no order
+            lazy = lazy.select(nw.col("own").cast(nw.String))
         sizes = lazy.group_by("own").agg(nw.len().alias("rows"))
         most = sizes.sort("rows", "own", descending=[True, False]).head(_UNITS).collect()
         units = tuple(row[0] for row in most.select("own").rows())
-        largest = lazy.select(nw.col("own").max()).collect().rows()
+        largest = lazy.select(nw.col("own").max()).collect().rows() if whole else []
     if not units:
         return None
-    fresh = int(largest[0][0]) + 1 if frame.kinds[unit] == "whole" else _NEW_UNIT
+    fresh = int(largest[0][0]) + 1 if whole else _NEW_UNIT
     kind = found.implementation
     local = isinstance(found, nw.DataFrame) and (kind.is_pandas() or kind.is_pyarrow())
     return Facts(tuple(each if isinstance(each, str) else int(each) for each in units), fresh, local)

@@ -26,7 +26,7 @@ from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.asking import complete, no_such
 from dpaudit.tables.frames import Frame, opened, require_known_units
 from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
-from dpaudit.tables.plan import LARGEST_DOUBLE, Bins, Key, Kind, Measure, Plan, Sums, square, value
+from dpaudit.tables.plan import LARGEST_EXACT, Bins, Key, Kind, Measure, Plan, Sums, square, value
 from dpaudit.tables.quantiles import Quantiles
 from dpaudit.tables.synthetic import Marginal, distance, open_pairs, require_columns
 
@@ -135,7 +135,7 @@ class Table:
         """Answer each group by itself.
 
         Args:
-            by: a column, or several; of text, whole numbers, or yes and no.
+            by: a column, or several; of text, yes and no, or whole numbers, as doubles below 2^53.
             keys: the public values whose groups are answered: a list; for several columns a dictionary with a
                 list for each, for all combinations, or a list of tuples. Read off private rows they would
                 reveal that a unit has them: `select_keys` chooses them privately.
@@ -161,7 +161,7 @@ class Table:
         """The values of a column, or of several, that enough units have: keys for `group_by`.
 
         Args:
-            by: as in `group_by`.
+            by: a column, or several; of text, yes and no, or whole numbers, but in no type of numpy's.
             cost: what the selection may cost; its delta is what a value of one unit is released with.
             method: ``optimal`` for units in one group or few, ``gaussian`` for units in many; see
                 `KeySelection`.
@@ -175,12 +175,10 @@ class Table:
         """
         names = self._key_columns(by, "select_keys")
         for name in names:
-            if name in self.frame.inferred and self.frame.kinds[name] != "objects":
+            if name in self.frame.of_numpy and self.frame.kinds[name] != "objects":
                 what = f"column {name!r} of numpy's type {self.frame.columns[name].lower()}"
-                why = (
-                    "pandas makes another type of it where one cell is missing, and another name of each key"
-                )
-                remedy = f'convert it: astype({{{name!r}: "Int64"}}), or "boolean" or "string"'
+                why = "pandas makes another type where one cell is missing, and with it others of all keys"
+                remedy = "state a type where the frame is made, Int64 or boolean: read_csv(..., dtype=...)"
                 raise InvalidParameter(what, where="select_keys", why=why, remedy=remedy)
         label = label or f"keys of {', '.join(names)}"
         where = f"release {label!r}"
@@ -576,12 +574,12 @@ class Table:
     def _require_keys(self, name: str, values: list[Any]) -> None:
         """Raise `InvalidParameter` unless all values are such as the column holds."""
         kind = self.frame.kinds[name]
-        least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_DOUBLE, LARGEST_DOUBLE)
+        least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_EXACT, LARGEST_EXACT)
         if far := [each for each in values if type(each) is int and not least <= each <= most]:
             what, why = f"a key of {far[0]!r}", "a column of whole numbers holds 64 bits"
             remedy = "leave it out: no row has it"
             if kind != "whole":
-                why = "doubles of this size are no exact numbers"
+                why = "the column is read as doubles, to which other numbers of this size are rounded"
                 remedy = "leave it out, or convert the column to whole numbers, in pandas to Int64"
             raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
         wanted = {"text": str, "whole": int, "number": int, "boolean": bool}.get(kind, type(values[0]))
@@ -592,6 +590,8 @@ class Table:
             what = f"keys of type {types} for column {name!r} of type {self.frame.columns[name]}"
             why = "a key of another type than the column's matches no row, or other rows in other engines"
             remedy = f"give each key as {wanted.__name__}: {strange[0]!r} is none"
+            if kind == "objects":
+                remedy = "give all keys as str, all as int or all as bool"
             if strange[0] is None:
                 remedy = "leave None out: rows without a value are in no group"
             raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)

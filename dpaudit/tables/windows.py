@@ -137,8 +137,8 @@ def _place(by: list[str], order: list[str]) -> nw.Expr:
     return nw.col(_own("one")).cum_sum().over(*by, order_by=order).cast(nw.Int64)
 
 
-def _hashed(frame: nw.LazyFrame[Any], plan: Plan, own: Mapping[str, str]) -> nw.LazyFrame[Any]:
-    """With the hashes of rows and groups: columns of their own; `own` are the columns' names in the data."""
+def _hashed(frame: nw.LazyFrame[Any], plan: Plan, real: Mapping[str, str]) -> nw.LazyFrame[Any]:
+    """With the hashes of rows and groups: columns of their own; `real` are the columns' names in the data."""
     hashed = Hash(plan.hash_key)
     for name, kind in plan.columns:
         frame = _with_codes(frame, name, kind, hashed)
@@ -147,7 +147,7 @@ def _hashed(frame: nw.LazyFrame[Any], plan: Plan, own: Mapping[str, str]) -> nw.
     if plan.groups_per_unit is not None:
         kinds["group"] = plan.keys
     for what, of in kinds.items():
-        joined = [hashed.joined({own[name]: nw.col(_code(name, i)) for name in of}, i) for i in range(2)]
+        joined = [hashed.joined({real[name]: nw.col(_code(name, i)) for name in of}, i) for i in range(2)]
         frame = frame.with_columns(*(each.alias(_own("joined", i)) for i, each in enumerate(joined)))
         unit = [nw.col(_code(plan.unit, i)) for i in range(2)]
         other = [nw.col(_own("joined", i)) for i in range(2)]

@@ -166,7 +166,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "claims on another scale refused before any run": ("auditors/sampling/sampling.py, statistics/gdp.py", 7),
     "releases that exceed their claims alike": ("dpaudit/app/text/tables.py", 2),
     "tables that bring their own pairs": ("auditors, dpaudit/processes, pipeline, curator, app", 57),
-    "data of several kinds for --data, types stated": ("dpaudit/app/options/data_files.py", 281),
+    "data of several kinds for --data, types stated": ("dpaudit/app/options/data_files.py", 282),
     "targets of other libraries as an option": ("dpaudit/app/options/targets.py, verbs/audit.py, ...", 22),
     "the same in audits and conditions": ("dpaudit/pipeline/audit.py, certificate, app/text", 17),
     "sensitivities of opaque mechanisms": ("dpaudit/mechanisms/opaque.py", 36),

@@ -233,7 +233,7 @@ def test_objects_that_are_no_text_are_no_units(partitions: bool) -> None:
             frame = frames.from_pandas(rows, npartitions=2)
     with pytest.raises(DataError, match="3 rows have no 'patient'") as error:
         asked(bounded(lambda t: t.count(cost=COST)), frame)
-    assert error.value.remedy.startswith("convert 'patient' to text or to whole numbers")
+    assert "only text is a unit: make numbers Int64" in error.value.remedy
 
 
 def test_keys_in_a_column_of_pyarrow_are_plain_values() -> None:
@@ -335,8 +335,25 @@ def test_what_a_function_returns_is_opened() -> None:
     assert asked(grouped(lambda t: t.count(cost=COST)), lambda: FRAME).keys() == {"ICU", "ER"}
 
 
+@pytest.mark.parametrize("cells", [["a", 2, 3, None], [1, 2, 3, None]], ids=["mixed", "numbers"])
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_units_that_are_no_text_among_objects_are_told_of_everywhere(cells: list[Any], dtype: Any) -> None:
+    frame = pd.DataFrame({"patient": pd.Series(cells, dtype=object).astype(dtype), "ward": "ICU"})
+    with pytest.raises(DataError, match=r"rows have no 'patient'(.|\n)*only text is a unit"):
+        asked(bounded(lambda t: t.count(cost=COST)), frame)
+    assert facts(frame, "patient") is not None  # no pair fails before the run that says why
+
+
+def test_text_units_of_any_class_bring_pairs() -> None:
+    for dtype in (object, "category", "string"):
+        frame = pd.DataFrame({"patient": pd.Series(["b", "a", "b"], dtype=dtype)})
+        found = facts(frame, "patient")
+        assert found is not None
+        assert found.units == ("b", "a")
+
+
 def test_a_unit_that_pandas_made_a_double_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match=r"'beds' of type Float64(.|\n)*unless they are Int64"):
+    with pytest.raises(InvalidParameter, match=r"'beds' of type Float64(.|\n)*make it as Int64"):
         asked(bounded(lambda t: t.count(cost=COST)), unit="beds", claim_unit="beds")
 
 

@@ -75,7 +75,6 @@ def answers(frame: pd.DataFrame) -> dict[str, Any]:
                 ["ward", "note"], keys={"ward": [1, 2], "note": ["text 1", "text 2"]}
             ).sum("x", **bounds),
             "by urgent": table.group_by("urgent", keys=[True, False]).sum("x", **bounds),
-            "by device": table.group_by("device", keys=[5]).sum("x", **bounds),
             "notes": [each for each in table.select_keys("note", **selected) if each.startswith("text")],
         }
 
@@ -109,7 +108,6 @@ def expected() -> dict[str, Any]:
         ("urgent", 2.5, "object"),
         ("urgent", 1 + 0j, "object"),
         ("urgent", np.timedelta64(1, "s"), "object"),
-        ("urgent", np.bool_(True), "bool"),
         ("urgent", "yes", "object"),
         ("device", None, "float64"),
         ("device", 2**63, "uint64"),
@@ -141,7 +139,6 @@ def expected() -> dict[str, Any]:
         ("beds", np.timedelta64("NaT", "s"), "object"),
         ("beds", float("inf"), "float64"),
         ("when", "soon", "object"),
-        ("when", None, "datetime64"),
     ],
 )
 def test_one_units_cell_changes_nothing_of_the_others(
@@ -176,6 +173,8 @@ def test_types_of_ones_own_give_the_same_answers(expected: dict[str, Any]) -> No
     assert answers(with_cells().assign(ward=pd.arrays.ArrowExtensionArray(wards))) == expected
     assert answers(with_cells().astype({"ward": np.longdouble, "beds": np.longdouble})) == expected
     assert answers(with_cells().astype({"ward": complex})) == expected
+    objects = pd.Series([np.bool_(each) for each in [*ROWS["urgent"], True]], dtype=object)
+    assert answers(with_cells().assign(urgent=objects)) == expected
 
 
 def test_another_column_of_missing_values_changes_nothing(expected: dict[str, Any]) -> None:
@@ -193,7 +192,7 @@ def test_keys_are_not_chosen_in_a_column_that_a_cell_could_change(dtype: Any) ->
         return table.select_keys("own", cost=ApproxDP(epsilon=1.0, delta=0.1))
 
     claim = Claim(ApproxDP(epsilon=1.0, delta=0.1), unit="person", neighbouring="add-or-remove-one")
-    with pytest.raises(InvalidParameter, match=r"column 'own' of (numpy's|type)(.|\n)*convert it"):
+    with pytest.raises(InvalidParameter, match=r"column 'own' of (numpy's|type)(.|\n)*Int64"):
         run(algorithm, frame, claim=claim, noise=NoNoise())
     for own in ("Int64", "boolean"):
         run(algorithm, frame.astype({"own": own}), claim=claim, noise=NoNoise())
@@ -210,5 +209,12 @@ def test_no_number_is_taken_for_a_key_that_is_rounded_to_it() -> None:
 
         claim = Claim(ZCDP(rho=1.0), unit="person", neighbouring="add-or-remove-one")
         assert run(algorithm, frame, claim=claim, noise=NoNoise()).output == {2**53 - 1: 0.0}
-    unsigned = pd.DataFrame({"person": [1], "own": np.array([2**53 + 1], dtype=np.uint64)})
-    assert run(algorithm, unsigned, claim=claim, noise=NoNoise()).output == {2**53 - 1: 0.0}
+
+
+def test_the_key_to_which_the_next_number_is_rounded_is_refused() -> None:
+    claim = Claim(ZCDP(rho=1.0), unit="person", neighbouring="add-or-remove-one")
+    for cells in (np.array([2**53 + 1], np.uint64), np.array([1.0]), np.array([2**53 + 1], object)):
+        frame = pd.DataFrame({"person": [1], "own": cells})
+        for key in (2**53, -(2**53)):
+            with pytest.raises(InvalidParameter, match="to which other numbers of this size are rounded"):
+                run(lambda d, c: c.table(d, unit="person").group_by("own", keys=[key]), frame, claim=claim)  # noqa: B023

@@ -23,7 +23,10 @@ from dpaudit.models import did_you_mean
 from dpaudit.tables.sources import Deferred
 
 _QUERY: Final = "duckdb:"
-_GIVE: Final = "give .npy, .csv, .parquet or a folder of .parquet, duckdb:FILE?QUERY or MODULE.py:FUNCTION"
+_GIVE: Final = (
+    "give .npy, .csv, 'FILE.csv?NAME=TYPE,...' for a table, .parquet or a folder of .parquet, "
+    "'duckdb:FILE?QUERY' or MODULE.py:FUNCTION"
+)
 #: What a column of a table in CSV may hold.
 _TYPES: Final = ("text", "whole", "number")
 
@@ -178,7 +181,9 @@ def _stated(types: str, names: list[str], unit: str | None, where: str) -> dict[
         columns = ",".join(f"{name}=TYPE" for name in names if "," not in name)
         data = shlex.quote(f"{where.removeprefix('--data ')}?{columns}")
         remedy = f"write --data {data}, each TYPE {kinds}, without the columns you do not need"
-        if any("," in name for name in names):
+        if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
+            remedy = "separate the cells by commas, if they are several"
+        elif any("," in name for name in names):
             remedy += "; a column with a comma in its name needs another name"
         raise UsageError(what, where=where, why=f"{why} decide the type of a column", remedy=remedy)
     stated: dict[str, str] = {}
@@ -253,22 +258,18 @@ def _whole(cell: str, where: str, name: str) -> int:
         found = 2**63
     if -(2**63) <= found < 2**63:
         return found
-    what = f"no whole number of 64 bits in column {name!r}, which is stated to hold whole numbers"
-    remedy = f"give such a number, or leave the cell empty; or state {name}=number or {name}=text"
-    raise DataError(what, where=where, why="it cannot be assigned to a record", remedy=remedy)
+    what = f"no whole number of 64 bits in column {name!r}"
+    remedy = "give such a number, or leave the cell empty; or state another type of the column"
+    raise DataError(what, where=where, why=f"the column is stated as {name}=whole", remedy=remedy)
 
 
 def _finite(cell: str, where: str, name: str) -> float:
     """A cell of a column of numbers."""
     found = _number(cell)
     if found is None or not np.isfinite(found):
-        what = (
-            f"{'no number' if found is None else 'NaN or infinity'} in column {name!r}, which is stated to "
-            "hold numbers"
-        )
-        why = "it cannot be assigned to a record"
+        what = f"{'no number' if found is None else 'NaN or infinity'} in column {name!r}"
         remedy = f"give a number, or leave the cell empty; or state {name}=text"
-        raise DataError(what, where=where, why=why, remedy=remedy)
+        raise DataError(what, where=where, why=f"the column is stated as {name}=number", remedy=remedy)
     return found
 
 

@@ -56,8 +56,9 @@ each release, 1 if not.
     "--data data_file",
     str,
     "Your own data: the format of a built-in algorithm, else .npy, .csv, .parquet or a folder of them, "
-    "FILE.csv?NAME=TYPE,... (text, whole or number) for a table, duckdb:FILE?QUERY, or MODULE.py:FUNCTION, "
-    "which returns a data frame; left out, built-in data, or the first data set of --pair.",
+    "'FILE.csv?NAME=TYPE,...' for a table (TYPE is text, whole or number), 'duckdb:FILE?QUERY', or "
+    "MODULE.py:FUNCTION, which returns a data frame; left out, built-in data, or the first data set of "
+    "--pair.",
     metavar="DATA",
 )
 @targets.parameter_option
