@@ -93,6 +93,7 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
         "rows.csv",
         "own.py",
     ),
+    ("certify", "own.py:count", "--data", "rows.csv?a=number,b=text", "--rho", "1"): ("rows.csv",),
     ("certify", "own.py:count", "--data", "rows.npy", "--rho", "1", "--unit", "row"): ("rows.npy",),
     ("certify", "dp-apvi", "--data", "rows.csv"): ("rows.csv",),
     ("audit", "own.py:count", *PAIR, "--rho", "1", "--trials", "1"): ("own.py",),
