@@ -95,6 +95,8 @@ def _cell(value: Any) -> str | float | None:
 
     All numbers that are equal are the same: of 1.5 and its decimal pandas' categories keep the first.
     """
+    if type(value) is str:  # most are
+        return value
     if isinstance(value, np.timedelta64):  # to numpy it is a whole number
         return None
     real: Any = value
