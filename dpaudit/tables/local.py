@@ -95,17 +95,19 @@ def _cell(value: Any) -> str | float | None:
 
     All numbers that are equal are the same: of 1.5 and its decimal pandas' categories keep the first.
     """
-    if type(value) is str:  # most are
-        return value
-    if isinstance(value, np.timedelta64):  # to numpy it is a whole number
-        return None
     real: Any = value
-    if isinstance(value, complex | np.complexfloating):
+    if type(value) is str:
+        return value
+    if type(value) in {int, float, bool}:
+        pass
+    elif isinstance(value, np.timedelta64):  # to numpy it is a whole number
+        return None
+    elif isinstance(value, complex | np.complexfloating):
         real = math.nan if value.imag else value.real
     elif not isinstance(value, np.bool_ | Real | Decimal):
         return _text(value)
     # A class that is made of a number may say of itself what it equals.
-    own = next((each for each in (int, float) if isinstance(real, each)), type(real))
+    own: Any = int if isinstance(real, int) else float if isinstance(real, float) else type(real)
     try:
         number = own.__float__(real)
     except OverflowError:
