@@ -85,7 +85,7 @@ def test_the_loss_and_its_point_are_each_others_inverse(mu: float, rate: float) 
 def test_no_other_two_parts_within_the_bound_cost_more(epsilon: float) -> None:
     """Any two vectors in the plane, by a sum over a grid."""
     mu, rate, source = 1.3, 0.2, np.random.default_rng(5)
-    grid = np.linspace(-9.0, 9.0, 451)
+    grid = np.linspace(-9.0, 9.0, 601)
     one, two = np.meshgrid(grid, grid, indexing="ij")
     plain = np.exp(-0.5 * (one**2 + two**2)) * (grid[1] - grid[0]) ** 2 / (2.0 * math.pi)
 
