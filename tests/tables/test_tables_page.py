@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from dpaudit import account, judge, run
+from dpaudit.mechanisms import KeySelection
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "proving" / "tables.md").read_text(encoding="utf-8")
@@ -79,3 +80,10 @@ def test_the_study_is_proved() -> None:
     frame = pd.DataFrame([[0, 50, 1, -17.2, 0.1, 0, i % 2, i] for i in range(4)], columns=columns)
     code = (ROOT / "examples" / "heart_transplants.py").read_text(encoding="utf-8")
     assert set(query(code, frame, "report")) == {"patients", "deaths", "age", "days"}
+
+
+def test_how_many_units_a_key_needs_is_what_the_page_says() -> None:
+    chances = KeySelection(epsilon=0.5, delta=1e-6, changes=3).probabilities(100)
+    words = [f"{chances[units]:.2f}" for units in (60, 75, 100)]
+    said = "a key of 60 units with probability {}, of 75 with {}, and of 100 with {}."
+    assert said.format(*words) in " ".join(PAGE.split())

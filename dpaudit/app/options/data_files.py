@@ -152,7 +152,7 @@ def _lines(path: Path, *, named: bool) -> tuple[list[str], list[tuple[int, list[
         raise DataError(f"cannot be read: {error}", where=f"{where}{line}", remedy=remedy) from None
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", where=where, remedy="give a file in UTF-8") from None
-    while rows and not rows[-1][1] and len(rows[0][1]) > 1:  # of one column an empty line is an empty cell
+    while rows and not rows[-1][1] and len(rows[0][1]) > 1:  # of one column it could be a cell
         rows.pop()
     if len(rows) < 2 or (not named and any(_number(cell) is not None for cell in rows[0][1])):
         return [], []
