@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,33 +13,35 @@ import pytest
 from dpaudit import ZCDP, Certificate
 from dpaudit.accountants.book import Book
 from tests.torture.conftest import sizes
-from tests.torture.tools import Program, faults_of_output, keep_figure, printed, run, seconds_of, together
+from tests.torture.tools import (
+    KILLED,
+    Killer,
+    Program,
+    faults_of_output,
+    keep_figure,
+    printed,
+    run,
+    seconds_of,
+    together,
+)
 
 pytestmark = pytest.mark.usefixtures("own_processes", "undrawn")
 Work = Callable[[str], Path]
 
-KILLED = -9
 CLAIM = ("--pair", "own.py:pair", "--rho", "3", "--unit", "row")
-
-
-def moments(number: int, seconds: float, seed: int) -> list[float]:
-    """Moments from the beginning to a little past the end of what takes so long."""
-    draw = random.Random(seed)  # noqa: S311  (no secret)
-    return [draw.uniform(0.0, 1.15 * seconds) for _ in range(number)]
 
 
 @sizes(1, 150)
 def test_certify(work: Work, number: int) -> None:
     folder = work("certify")
     command = ("certify", "own.py:sums", *CLAIM, "--seed", "5", "-o", "out")
-    timed = 2 if number > 1 else 1
-    seconds = min(seconds_of(lambda: run(folder, *command)) for _ in range(timed))
+    killer = Killer(seconds_of(lambda: run(folder, *command)), seed=1)
     whole = Certificate.read(folder / "out" / "certificate.json")
     states, faults = [], []
-    for moment in moments(number, seconds, 1):
-        if moment < seconds / 2:  # both over an earlier run's files and in an empty folder
+    for index in range(number):
+        if index % 2:  # both over an earlier run's files and in an empty folder
             shutil.rmtree(folder / "out", ignore_errors=True)
-        status = Program.start(folder, *command).killed_after(moment)
+        status = killer.kill(Program.start(folder, *command))
         states.append("killed" if status == KILLED else "ended")
         faults += faults_of_output(folder / "out") if (folder / "out").exists() else []
         faults += [] if status in {0, KILLED} else [f"exit code {status}"]
@@ -60,18 +61,19 @@ def test_audit_resumed(work: Work, number: int) -> None:
     command = ("audit", "own.py:count", *CLAIM, *options)
     assert run(folder, *command) == 0, printed(folder, "err")
     expected = json.loads(printed(folder))
-    seconds = seconds_of(lambda: run(folder, *command, "--resume", "timed.sqlite"))
+    killer = Killer(seconds_of(lambda: run(folder, *command, "--resume", "timed.sqlite")), seed=2)
     states, faults = [], []
-    for index, moment in enumerate(moments(number, seconds, 2)):
-        kept = ("--resume", f"{index % 10}.sqlite")
-        status = Program.start(folder, *command, *kept).killed_after(moment)
+    for index in range(number):
+        kept = folder / f"{index % 10}.sqlite"
+        resumed = ("--resume", kept.name)
+        status = killer.kill(Program.start(folder, *command, *resumed), whole=not kept.exists())
         states.append("killed" if status == KILLED else "ended")
         faults += [] if status in {0, KILLED} else [f"exit code {status}"]
-        if index % 3 == 2 or index >= number - 10:
-            status = run(folder, *command, *kept)
+        if status == 0 or index % 3 == 2 or index >= number - 10:
+            status = run(folder, *command, *resumed)
             if status != 0 or json.loads(printed(folder)) != expected:
                 faults.append(f"resumed: {status} {printed(folder, 'err')}")
-            (folder / kept[1]).unlink(missing_ok=True)
+            kept.unlink(missing_ok=True)
     keep_figure("kills: audit --resume", cases=number, states=together(states), faults=len(faults))
     assert faults == []
 
@@ -83,11 +85,11 @@ def test_book(work: Work, number: int) -> None:
     with Book(address) as book:
         book.open_account("patients", ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
     reserve = ("book", "reserve", "patients", "--rho", "0.015625", "--book", address)
-    seconds = seconds_of(lambda: run(folder, *reserve))
+    killer = Killer(seconds_of(lambda: run(folder, *reserve)), seed=3)
     acknowledged = [printed(folder).strip()]
     states, faults = [], []
-    for moment in moments(number, seconds, 3):
-        status = Program.start(folder, *reserve).killed_after(moment)
+    for _ in range(number):
+        status = killer.kill(Program.start(folder, *reserve))
         name = printed(folder).strip()
         states.append({KILLED: "killed", 0: "ended", 1: "refused"}.get(status, f"exit code {status}"))
         acknowledged += [name] if name else []
@@ -125,15 +127,15 @@ def test_gate(work: Work, number: int) -> None:
     folder = work("gate")
     (folder / "pyproject.toml").write_text(GATE)
     command = ("gate", *(word for kind in REPORTS for word in ("--report", f"{kind}=report.{kind}")))
-    seconds = seconds_of(lambda: run(folder, *command))
+    killer = Killer(seconds_of(lambda: run(folder, *command)), seed=4)
     expected = outcomes(folder)
     assert expected == {"sums": "passed", "less": "failed"}
     states, faults = [], []
-    for index, moment in enumerate(moments(number, seconds, 4)):
+    for index in range(number):
         if index % 2:
             for kind in REPORTS:
                 (folder / f"report.{kind}").unlink(missing_ok=True)
-        status = Program.start(folder, *command).killed_after(moment)
+        status = killer.kill(Program.start(folder, *command))
         states.append("killed" if status == KILLED else "ended")
         faults += [] if status in {1, KILLED} else [f"exit code {status}"]
         for kind in REPORTS:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
+import select
 import signal
 import sys
 import time
@@ -40,7 +42,10 @@ def pair():
 """
 
 
-#: In place of the exit code of a command that was killed, and of which something still runs.
+#: The exit code of a command that was killed.
+KILLED = -signal.SIGKILL
+
+#: The same of one that was killed, and of which something still runs.
 LEFT_BEHIND = 99
 
 
@@ -133,13 +138,21 @@ class Program:
                 self.said[1].write_bytes(pipe.read())
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
 
+    def is_ended(self, within: float) -> bool:
+        """Whether it ends within so many seconds."""
+        handle = os.pidfd_open(self.process)
+        try:
+            return bool(select.select([handle], [], [], within)[0])
+        finally:
+            os.close(handle)
+
     def killed_after(self, seconds: float) -> int:
         """Kill it, if it still runs after so many seconds; as `wait`.
 
         What it has started must end by itself: where something has not within half a minute, the exit code is
         that of no command.
         """
-        time.sleep(seconds)
+        self.is_ended(within=seconds)
         os.kill(self.process, signal.SIGKILL)  # a child that has ended is there until it is waited for
         status = self.wait()
         ends = time.monotonic() + 30
@@ -148,6 +161,29 @@ class Program:
                 os.killpg(self.process, signal.SIGKILL)
                 return LEFT_BEHIND
             time.sleep(1e-3)
+        return status
+
+
+class Killer:
+    """Kills programs at moments from their beginning to a little past their end.
+
+    `seconds` is how long a whole run takes. It follows what is seen, since a busy machine is faster in one
+    minute and slower in the next.
+    """
+
+    def __init__(self, seconds: float, seed: int) -> None:
+        self.seconds = seconds
+        self._draw = random.Random(seed)  # noqa: S311  (no secret)
+
+    def kill(self, program: Program, *, whole: bool = True) -> int:
+        """As `Program.killed_after`; a run is not `whole` if it continues another one."""
+        moment = self._draw.uniform(0.0, 1.15 * self.seconds)
+        begun = time.monotonic()
+        status = program.killed_after(moment)
+        if status == KILLED:
+            self.seconds = max(self.seconds, moment)
+        elif whole:
+            self.seconds = time.monotonic() - begun
         return status
 
 
