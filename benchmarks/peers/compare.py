@@ -10,17 +10,14 @@ seconds shown are the least of all repetitions. Exits 1 if a bar is missed.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import importlib
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,6 +27,8 @@ from truth import ACCURACY, exact_epsilon, exact_noise, in_closed_form
 from workloads import CALIBRATIONS, WORKLOADS
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+machine = importlib.import_module("machine").machine
 ROUNDS = 2
 #: Tightness that is asked of an answer, relative to the truth.
 TIGHT = 1e-6
@@ -106,9 +105,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", choices=[*WORKLOADS, *CALIBRATIONS], help="these workloads alone"
     )
-    parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds after which an answer is given up"
-    )
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which an answer is given up")
     parser.add_argument(
         "--output", default=str(HERE.parents[1] / "docs" / "benchmarks.md"), help="file, or -"
     )
@@ -185,7 +182,7 @@ def _page(rows: Sequence[Row]) -> tuple[str, int]:
         "",
         *INTRODUCTION,
         "",
-        *_machine(),
+        *machine("dp-accounting", "prv-accountant", "opacus", "torch"),
         "",
         "| workload | accountant | seconds | times | answer | excess | peak MB |",
         "|---|---|---|---|---|---|---|",
@@ -237,29 +234,6 @@ def _verdict(row: Row) -> tuple[str, bool]:
         "met" if met else "MISSED",
     ]
     return "| " + " | ".join(cells) + " |", met
-
-
-def _machine() -> list[str]:
-    model = platform.processor() or platform.machine()
-    facts = Path("/proc/cpuinfo")
-    if facts.exists():
-        named = [
-            line.split(":", 1)[1].strip() for line in facts.read_text().splitlines() if "model name" in line
-        ]
-        model = named[0] if named else model
-    names = ("dpaudit", "numpy", "scipy", "dp-accounting", "prv-accountant", "opacus", "torch")
-    versions = ", ".join(f"{name} {_version(name)}" for name in names)
-    return [
-        f"{datetime.now(UTC):%Y-%m-%d}; {model}, {os.cpu_count()} cores, one thread each;",
-        *textwrap.wrap(f"{platform.system()}, Python {platform.python_version()}; {versions}.", 110),
-    ]
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "absent"
 
 
 if __name__ == "__main__":
