@@ -99,9 +99,9 @@ BARS = {
     f"{MANY:,} such releases with their noise": 5.0,
 }
 RATIOS = """
-Seconds of CPU as ratios: commands over `import scipy.stats` in a fresh interpreter, parts over what they name.
-Made by `python benchmarks/everyday.py --write --growth`; `.ci/run` fails where a ratio has grown by half, or,
-over numpy alone, which longer vectors make faster, threefold.
+Seconds of CPU as ratios: commands over `import scipy.stats` in a fresh interpreter, parts over what they
+name. Made by `python benchmarks/everyday.py --write --growth`; `.ci/run` fails where a ratio has grown by
+half, or, over numpy alone, which longer vectors make faster, threefold.
 """
 SECONDS = """
 In seconds of CPU, and over what it takes for a fork of the same process that ends at once, or for a byte from

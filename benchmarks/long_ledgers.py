@@ -23,7 +23,7 @@ LINES, ROUNDS = 1_000_000, 3
 VERIFY = ("verify", "--epsilon", "100000", "--delta", "1e-6")
 TABLE = """\
 
-| command | noise | seconds of CPU, at most 5 | megabytes, at most 400 |
+| command | noise | seconds of CPU | megabytes |
 |---|---|---:|---:|
 """
 

@@ -77,7 +77,7 @@ def test_what_a_page_reproduces_is_there(page: str) -> None:
 
 @pytest.mark.nightly
 def test_the_page_on_sites_shows_what_the_command_prints(python: list[str], tmp_path: Path) -> None:
-    runpy.run_path(str(DOCS / "programs" / "make_site.py"), run_name="pages")["made"](tmp_path)
+    runpy.run_path(str(DOCS / "programs" / "make_pages.py"), run_name="pages")["site"](tmp_path)
     ((command, shown),) = commands("site")
     printed = MAKE["walked"](f"```console\n$ {command}\n```\n", tmp_path, python)
     assert shown in printed
