@@ -14,11 +14,10 @@ import importlib
 import json
 import math
 import os
-import resource
-import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,25 +161,29 @@ def _asked(
 def _ask(contender: str, key: str, limit: float) -> Answer:
     command = [sys.executable, str(HERE / "contenders.py"), contender, key]
     settings = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    most = math.ceil(limit) + 10  # loading a library is no part of the answer
-    done = subprocess.run(
-        command,
-        env=settings,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1)),
-        check=False,
+    done = subprocess.Popen(
+        command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    if done.returncode == -signal.SIGXCPU:
-        return Answer(contender, refused=f"over {limit:g} s", waited=limit)
+    while done.poll() is None:
+        if _spent(done.pid) > limit + 10.0:  # loading a library is no part of the answer
+            done.kill()
+            done.communicate()
+            return Answer(contender, refused=f"over {limit:g} s", waited=limit)
+        time.sleep(0.1)
     if done.returncode != 0:
         return Answer(contender, refused=f"ended with {done.returncode}")
-    said = json.loads(done.stdout)
+    said = json.loads(done.communicate()[0])
     if "refused" in said:
         return Answer(contender, refused=said["refused"])
     if min(said["seconds"]) > limit:
         return Answer(contender, refused=f"over {limit:g} s", waited=limit)
     return Answer(contender, min(said["seconds"]), said["answer"], said["megabytes"])
+
+
+def _spent(process: int) -> float:
+    """Seconds of CPU of a process that runs, or has not been waited for."""
+    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _page(rows: Sequence[Row]) -> tuple[str, int]:
