@@ -109,6 +109,16 @@ def test_what_this_package_writes_is_what_was_recorded() -> None:
     assert accountant.get_epsilon(1e-6) == pytest.approx(7.414025254409949, rel=1e-9)
 
 
+def test_the_page_has_the_epsilons_that_this_package_computes() -> None:
+    from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant
+
+    page = (DATA.parents[1] / "docs" / "proving" / "importing.md").read_text(encoding="utf-8")
+    for kind in (RDPAccountant, PRVAccountant, GaussianAccountant):
+        theirs = kind()
+        theirs.history = [(1.0, 0.01, 10_000)]
+        assert f"| Opacus `{theirs.mechanism()}` | {theirs.get_epsilon(1e-6):.6g} |" in page
+
+
 class Planted:
     """An object whose reading runs code."""
 

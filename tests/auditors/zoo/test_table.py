@@ -27,6 +27,7 @@ def test_the_guilty_are_refuted_and_the_innocent_are_not(nightly: bool) -> None:
             assert audit.epsilon_lower is not None
             assert audit.epsilon_lower <= row.specimen.pair_epsilon
     assert rows["half-the-noise"].epsilon_lower("replay") == pytest.approx(9.997, abs=1e-3)
+    assert rows["half-the-noise"].audits[2].trials == 12  # the page says 6 or 12
     assert rows["sparse-vector-4"].epsilon_lower("replay") is None
 
 
@@ -64,10 +65,3 @@ def test_nonsense_is_refused_before_anything_is_run() -> None:
         next(zoo_rows(QUICK, trials=0))
     with pytest.raises(InvalidParameter):
         next(zoo_rows(QUICK, trials=100, seed=-1))
-
-
-@pytest.mark.nightly
-def test_every_verdict_of_the_whole_zoo_is_right() -> None:
-    rows = list(zoo_rows(trials=100_000))
-    assert len(rows) == len(ZOO)
-    assert [row.name for row in rows if not row.right] == []

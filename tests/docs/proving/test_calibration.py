@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from dpaudit import L2, Gaussian, Header, Ledger, Release
 from dpaudit.app.main import main
+from tests.sweeps import sweep
 
 PAGE = (Path(__file__).parents[3] / "docs" / "proving" / "calibration.md").read_text(encoding="utf-8")
 
@@ -29,11 +32,44 @@ def test_the_snippet_gives_what_its_comments_say() -> None:
 
 
 @pytest.mark.nightly
-def test_the_commands_work() -> None:
+def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    ledger_of({"label": "x", "mechanism": Gaussian(sigma=2.0, sensitivity=L2(1.0))}, Path("out"))
     (block,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
-    commands = [line.split()[2:] for line in block.splitlines() if "ledger.jsonl" not in line]
-    assert len(commands) == 3
+    commands = [line.split()[2:] for line in block.splitlines()]
+    assert len(commands) == 4
     for command in commands:
         result = CliRunner().invoke(main, command)
         assert result.exit_code == 0, result.output
-        assert "least " in result.stdout
+        assert ("all noise times " if "out/ledger.jsonl" in command else "least ") in result.stdout
+
+
+def ledger_of(release: dict[str, Any], folder: Path) -> Path:
+    """The file ledger.jsonl of one release."""
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
+    ledger.append(Release.model_validate(release))
+    ledger.finish()
+    return ledger.write(folder / "ledger.jsonl")
+
+
+def answer(*words: str) -> Any:
+    return json.loads(CliRunner().invoke(main, [*words, "--delta", "1e-6", "--output-format", "json"]).stdout)
+
+
+@sweep(
+    "options, low, high, width",
+    re.findall(r"^\| `(.*)` \| ([\d.]+), ([\d.]+) \| ([\d.e-]+) \|$", PAGE, re.MULTILINE),
+    everyday=(0,),
+)
+def test_a_row_of_the_enclosures_is_what_is_printed(
+    options: str, low: str, high: str, width: str, tmp_path: Path
+) -> None:
+    found = answer("epsilon", *options.split())
+    (bound,) = (one for one in found["bounds"] if one["accountant"] == "pld")
+    assert 1 - bound["at_least"] / bound["epsilon"] == pytest.approx(float(width), rel=0.05)
+    (release,) = found["releases"]
+    ledger = ledger_of({name: release[name] for name in ("label", "mechanism", "count")}, tmp_path)
+    (ball,) = answer("verify", str(ledger), "--rigour", "interval", "--epsilon", "3")["bounds"]
+    ends = ball["at_least"], ball["epsilon"]
+    assert (float(low), float(high)) == pytest.approx(ends, rel=0.0, abs=ends[1] - ends[0])

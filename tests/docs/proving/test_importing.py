@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from pathlib import Path
 
@@ -35,3 +36,12 @@ def test_the_commands_print_what_they_show(tmp_path: Path, monkeypatch: pytest.M
             printed = result.stdout
         else:
             assert line in printed.splitlines()
+
+
+def test_the_epsilons_of_accumulated_batches_are_those_of_their_commands() -> None:
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    found = re.findall(r"([\d.]+) \(`dpaudit (epsilon [^`]*)`\)", text)
+    assert len(found) == 2
+    for figure, command in found:
+        answer = json.loads(CliRunner().invoke(main, [*command.split(), "--output-format", "json"]).stdout)
+        assert f"{answer['bounds'][0]['epsilon']:.4g}" == figure

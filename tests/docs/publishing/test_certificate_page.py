@@ -1,10 +1,15 @@
-"""The page on certificates: its statement is a whole one, and every condition stands there in its words."""
+"""The page on certificates: its statement, its conditions and its comparison are those of the code."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Release, account, judge
+from dpaudit.app.main import main
 from dpaudit.app.text.conditions import SENTENCES
 from dpaudit.certificate.statement import NOT_STATED, Statement
 
@@ -22,3 +27,27 @@ def test_the_example_is_a_whole_statement(tmp_path: Path) -> None:
 def test_every_condition_is_listed_in_the_words_that_are_shown() -> None:
     page = PAGE.read_text(encoding="utf-8").partition("## What was not checked")[2].partition("\n## ")[0]
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", page, flags=re.MULTILINE)) == SENTENCES
+
+
+def ledger(**releases: tuple[float, int]) -> Ledger:
+    """Gaussian noise of some sigma on so many queries of sensitivity 1."""
+    about = Header(algorithm="weekly", unit="row", neighbouring="replace-one", claim=Claim(ZCDP(rho=0.5)))
+    made = Ledger(about)
+    for label, (sigma, count) in releases.items():
+        noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+        made.append(Release(label=label, mechanism=noise, count=count))
+    made.finish()
+    return made
+
+
+def test_the_comparison_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    ledger(counts=(2.0, 1), sums=(2.0, 2)).write(tmp_path / "main.json")
+    head = ledger(counts=(1.5, 1), more=(3.0, 1), sums=(2.0, 1))
+    judge(head, account(head), [], command="c").write(tmp_path / "head.json")
+    (block,) = re.findall(
+        r"```console\n\$ dpaudit (.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    command, _, shown = block.partition("\n")
+    assert CliRunner().invoke(main, command.split()).stdout == shown

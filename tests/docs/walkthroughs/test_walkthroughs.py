@@ -48,7 +48,7 @@ def test_what_a_page_shows_is_what_its_commands_print(tmp_path: Path) -> None:
     "command, shown",
     [
         one
-        for page in ("lsvi", "online", "functional-noise")
+        for page in ("exploration", "lsvi", "online", "functional-noise")
         for one in commands(page)
         if not one[0].startswith(LONG)
     ],
@@ -68,7 +68,7 @@ def test_a_command_prints_the_lines_that_are_shown_of_it(
         place += rest[place:].index(words) + len(words)
 
 
-@pytest.mark.parametrize("page", ["lsvi", "online"])
+@pytest.mark.parametrize("page", ["exploration", "lsvi", "online"])
 def test_what_a_page_reproduces_is_there(page: str) -> None:
     named = [command.split()[2] for command, _ in commands(page) if command.startswith(REPRODUCE)]
     assert named
