@@ -6,7 +6,6 @@ import json
 import os
 import random
 import resource
-import select
 import signal
 import sys
 import time
@@ -140,11 +139,13 @@ class Program:
 
     def is_ended(self, within: float) -> bool:
         """Whether it ends within so many seconds."""
-        handle = os.pidfd_open(self.process)
-        try:
-            return bool(select.select([handle], [], [], within)[0])
-        finally:
-            os.close(handle)
+        end, ended = time.monotonic() + within, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while os.waitid(os.P_PID, self.process, ended) is None:
+            left = end - time.monotonic()
+            if left <= 0.0:
+                return False
+            time.sleep(min(left, 1e-3))
+        return True
 
     def killed_after(self, seconds: float) -> int:
         """Kill it, if it still runs after so many seconds; as `wait`.
