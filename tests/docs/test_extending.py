@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging import test_structure
-
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "extending").glob("*.md"))
 TREE = ("dpaudit", "accountants", "auditors", "algorithms", "docs", "tests")
@@ -61,7 +59,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy2(ROOT / "pyproject.toml", copy)
     for page in PAGES:
         (diff,) = blocks(page, "diff")
-        done(["git", "apply", "--verbose", "-"], copy, copy, diff)
+        # One line of context suffices, so that a changed neighbour of it does not break the page.
+        done(["git", "apply", "-C1", "--verbose", "-"], copy, copy, diff)
     return copy
 
 
@@ -75,16 +74,6 @@ def test_an_extension_is_one_new_file_and_few_changed_ones(page: Path) -> None:
     new = [file for file in touched(page) if not (ROOT / file).exists()]
     assert len(new) == 1
     assert len({*touched(page), *written(page)}) <= 5
-
-
-@each_page
-def test_an_extension_keeps_the_limits_on_lines_and_files(page: Path, tree: Path) -> None:
-    """The tree with this page's extension alone."""
-    lengths = test_structure.lengths
-    alone = lengths(ROOT) | {file: lines for file, lines in lengths(tree).items() if file in touched(page)}
-    assert len(alone) == len(lengths(ROOT)) + 1
-    assert test_structure.of_the_first_version(alone) <= test_structure.MOST_LINES
-    assert test_structure.crowded(alone) == {}
 
 
 def test_a_mechanism_added_states_what_exists(tree: Path) -> None:
