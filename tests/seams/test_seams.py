@@ -24,7 +24,7 @@ def _param(case: Case) -> object:
     return pytest.param(case, id=case.name.replace(" ", "-"), marks=marks)
 
 
-@pytest.mark.parametrize("case", map(_param, CASES))
+@pytest.mark.parametrize("case", [_param(case) for case in CASES])
 def test_the_verdict_is_right(case: Case) -> None:
     found = case.verdict()
     print(f"\n{case.kind} | {case.name} | {'planted' if case.planted else 'innocent'} | {found}")
