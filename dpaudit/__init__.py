@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.accounting import verify as verify
     from dpaudit.pipeline.audit import audit as audit
     from dpaudit.pipeline.audit import one_run as one_run
+    from dpaudit.pipeline.certify import RunDiverged as RunDiverged
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
     from dpaudit.pipeline.epsilon import epsilon as epsilon
@@ -137,7 +138,7 @@ _NAMES = {
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",
-    "pipeline.certify": "certify",
+    "pipeline.certify": "RunDiverged certify",
     "pipeline.convert": "convert",
     "pipeline.epsilon": "epsilon",
     "tables.sources": "Deferred",

@@ -57,6 +57,8 @@ class Certificate(Model):
         command: the one that reproduces the certificate.
         statement: what its author states about the deployment; none of it was checked.
         process: in which processes the run was made.
+        diverged: whether the run on the data diverged from its twin's. That follows from the private data, so
+            that such a certificate is for the data's holder alone; no other has the field.
     """
 
     schema_: Annotated[Literal["dpaudit.certificate/2"], Field(alias="schema")] = CERTIFICATE_SCHEMA
@@ -82,6 +84,7 @@ class Certificate(Model):
     statement: Statement
     second_opinion: SecondOpinion | None = None
     process: Process = IN_PROCESS
+    diverged: Literal[True] | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -113,6 +116,9 @@ class Certificate(Model):
             "its noise came from a known seed": self.numerics.seeded,
             "its claim is not proved": not self.all_proved,
             "an audit refuted its claim or its ledger": self.experiment is Experiment.REFUTED,
+            "its run on the data diverged from its twin's, which only the data's holder may know": (
+                self.diverged is True
+            ),
         }
         return tuple(reason for reason, holds in reasons.items() if holds)
 
@@ -140,6 +146,7 @@ class Certificate(Model):
             (unproving, "a bound that is not an upper bound: only the figures of an accountant prove"),
             (order != sorted(order), "its bounds are not in order, tightest first"),
             (about != meant, "its claim is about another unit, relation, trust model or view"),
+            (self.diverged and self.process.kind != "twin", "a run that diverged, and had no twin"),
             (numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"),
             (missing, f"not_checked lacks {', '.join(missing)}"),
             (proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"),
@@ -179,9 +186,9 @@ class Certificate(Model):
         return shown + "".join(audit._repr_html_() for audit in self.audits)
 
     def write(self, path: str | Path) -> Path:
-        """Write the certificate as JSON, whole or not at all."""
+        """Write the certificate as JSON, whole or not at all; where the run diverged, for its owner alone."""
         text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        return replace_file(path, text.encode() + b"\n")
+        return replace_file(path, text.encode() + b"\n", mode=0o600 if self.diverged else None)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -223,8 +230,11 @@ def judge(
     second_opinion: SecondOpinion | None = None,
     statement: Statement = NOTHING_STATED,
     process: Process = IN_PROCESS,
+    diverged: bool = False,
 ) -> Certificate:
     """Put proof and experiment side by side, with the curve behind the proof and what its author states.
+
+    `diverged` is whether the run on the data diverged from its twin's.
 
     Raises `NotCertifiable`: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
     claimed, or the accounting was made from another ledger, or a release is not on its sampler's grid.
@@ -271,6 +281,7 @@ def judge(
         statement=statement,
         second_opinion=second_opinion,
         process=process,
+        diverged=diverged or None,
     )
 
 

@@ -38,6 +38,7 @@ class Code(StrEnum):
     ONLY_THROUGH_LEDGER = "only-through-ledger"
     IN_PROCESS = "in-process"
     PUBLIC_STAND_IN = "public-stand-in"
+    RECORDS_STOP_NOTHING = "records-stop-nothing"
     OWN_RECORD = "own-record"
     MAPPED_RECORDS = "mapped-records"
     NOTHING_SHARED = "nothing-shared"

@@ -27,18 +27,24 @@ class Process(Model):
         return self.kind == "twin" and condition.code in by_twin
 
     def not_checked(self, releases: Iterable[Release]) -> Iterable[Condition]:
-        """The conditions that are left on trust."""
+        """The conditions that are left on trust.
+
+        `RECORDS_STOP_NOTHING` is among them however the run was made. Rows that are all mapped do not settle
+        it: code before `map` can stop, and `map` can take its time.
+        """
+        stops = Condition(code=Code.RECORDS_STOP_NOTHING)
         match self.kind:
             case "in-process":
-                return [Condition(code=Code.IN_PROCESS)]
+                return [Condition(code=Code.IN_PROCESS), stops]
             case "worker":
-                return [Condition(code=Code.HONEST_WORKER)]
+                return [stops, Condition(code=Code.HONEST_WORKER)]
             case "twin":
                 public = Condition(code=Code.PUBLIC_STAND_IN, text=self.stand_in or "")
                 sensitivities = [release.mechanism.declared_sensitivity for release in releases]
                 mapped = all(one is not None and one.basis == "mapped" for one in sensitivities)
                 own = Condition(code=Code.MAPPED_RECORDS if mapped else Code.OWN_RECORD)
-                return [public, own, Condition(code=Code.NOTHING_SHARED), Condition(code=Code.HONEST_WORKER)]
+                shared, honest = (Condition(code=c) for c in (Code.NOTHING_SHARED, Code.HONEST_WORKER))
+                return [public, own, stops, shared, honest]
 
 
 #: Of a run in the process that judges it.

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.errors import CertificateFormat, CertificateMismatch, MissingExtra, SignatureInvalid, UsageError
+from dpaudit.errors import (
+    CertificateFormat,
+    CertificateMismatch,
+    MissingExtra,
+    NotCertifiable,
+    SignatureInvalid,
+    UsageError,
+)
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
@@ -75,9 +82,16 @@ def sign(
 ) -> bytes:
     """The envelope, as JSON, that binds a certificate to its ledger's file under a private key in PEM.
 
-    Raises `CertificateMismatch` where the certificate is about another ledger, `UsageError` where the key
-    cannot be used, and `MissingExtra` without `cryptography`.
+    Raises `NotCertifiable` where the run diverged from its twin, `CertificateMismatch` where the certificate
+    is about another ledger, `UsageError` where the key cannot be used, and `MissingExtra` without
+    `cryptography`.
     """
+    if certificate.diverged:
+        what = "the certificate of a run that diverged from its twin"
+        why = "records decided what was released, and a signed certificate is made to be shown"
+        remedy = "see what the algorithm did on the data, with --show-target-errors; then certify a new run"
+        where = f"certificate of {certificate.algorithm!r}"
+        raise NotCertifiable(what, where=where, why=why, remedy=remedy)
     signing: Ed25519PrivateKey = _key(Path(key), "private", password)
     certificate.require_ledger(Ledger.read(ledger, allow_unhashed=True))
     statement = {

@@ -44,6 +44,10 @@ COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
 Auditor: TypeAlias = Callable[..., Audit]
 
 
+class RunDiverged(UserWarning):
+    """The run on the data diverged from its twin's: its output must not be published."""
+
+
 class NothingReleased(NotCertifiable):
     """Nothing left the run through its curator, so that there is nothing to certify."""
 
@@ -53,10 +57,10 @@ class Certified:
     """One run and everything that was made of it.
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
-    first, empty where it has no bound there. `parted` is how the run on the data differed from its twin's,
-    for the data's holder alone, and `raised` the words of what it raised or asked for there, which may quote
-    records;
-    `utility`, where it is asked for, the algorithm's own measures of its output.
+    first, empty where it has no bound there. `parted` is how the run on the data diverged from its twin's,
+    for the data's holder alone, and `raised` what it did there, in words that may quote records; where they
+    are not empty, nothing of the run may be published. `utility`, where it is asked for, has the algorithm's
+    own measures of its output.
     """
 
     run: Run
@@ -123,6 +127,9 @@ def certified(
         NotCertifiable: nothing is claimed; the algorithm is not run.
         DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
         Exception: whatever the algorithm raises.
+
+    Warns:
+        RunDiverged: the run on the data diverged from its twin's, and the certificate is not publishable.
     """
     if claim is None and getattr(algorithm, "claim", None) is None:
         what, why = "nothing is claimed", "a certificate states whether a claim is proved"
@@ -182,6 +189,7 @@ def certified(
         profile=profile_points(made.ledger, found.accounting, found.composition) if curves else (),
         second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
         process=target.process,
+        diverged=bool(parted),
     )
     return Certified(made, found, approximate, certificate, parted, figures, raised)
 
@@ -192,15 +200,14 @@ _Parameters = ParamSpec("_Parameters")
 def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parameters, Certificate]:
     """The same function, of the same parameters, which returns the certificate alone.
 
-    It warns the data's holder where the run on the data went another way than its twin's: the certificate,
-    which others read, says nothing of it.
+    It warns the data's holder where the run on the data diverged from its twin's.
     """
 
     @functools.wraps(whole, assigned=("__doc__", "__annotations__"))
     def certify(*args: _Parameters.args, **options: _Parameters.kwargs) -> Certificate:
         found = whole(*args, **options)
         for each in found.parted:
-            warnings.warn(f"for the data's holder alone: {each.detail}", stacklevel=2)
+            warnings.warn(f"for the data's holder alone: {each.detail}", RunDiverged, stacklevel=2)
         return found.certificate
 
     return certify

@@ -13,9 +13,6 @@ from dpaudit.errors import CannotBound, CertificateMismatch, ClaimMismatch, NotC
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import accounted
 
-#: What `dpaudit certify -o` calls a certificate's ledger, beside it.
-LEDGER: Final = "ledger.jsonl"
-
 #: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = (
     *("audits", "the processes of the run", "the second opinion", "the author's statement"),

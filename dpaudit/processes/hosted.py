@@ -4,8 +4,8 @@ For each release the holder takes the twin's request as the question, and the wo
 the same noisy answer. What is published is the twin's output. So the releases that are made, their
 parameters and the output are functions of the noisy answers alone. Where the worker asks anything else, ends
 early or sends no finite value of the question's shape, the value is the question's neutral element and the
-run goes on: the data's holder is told, the public is not. What the two leave for each other in files or
-shared memory is not seen, and certificates say so.
+run goes on: the data's holder is told, and nothing of such a run may be published. What the two leave for
+each other in files or shared memory is not seen, and certificates say so.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dpaudit.curator.admission import Admission
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Given, Question, describe
 from dpaudit.errors import DpauditError, InvalidParameter, TargetDied
+from dpaudit.ledger.places import shown_place
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, InTurns
 from dpaudit.noise.grid import OnGrid, finite
@@ -80,8 +81,8 @@ class Hosted(Elsewhere):
         around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
         unread: whether outputs are returned as `Sent`.
         not_checked: what audits of it leave unchecked besides, as it says of itself.
-        findings: how the worker differed from its twin, for the data's holder alone.
-        raised: the words of each of them that may quote records: what it raised, or asked for.
+        findings: how the worker diverged from its twin, for the data's holder alone.
+        raised: for each of them, what the worker did, in words that may quote records.
         measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
     """
 
@@ -239,12 +240,15 @@ class _Lockstep(_Alone):
         output = super().follow(run)
         if self._worker is not None:
             kind, found = self._heard()
-            if kind == "ask":
-                self._part("it asks for more where its twin ended", None, _asked(found), found.where)
-            elif kind == "end":
+            if kind == "end":
                 self._worker.finished()
-            elif kind == "error":
-                self._part(f"it raises {found['kind']} where its twin ended", None, _raised(found))
+            else:
+                why = (
+                    "it asks for more where its twin ended"
+                    if kind == "ask"
+                    else "it ends otherwise than its twin"
+                )
+                self._diverge(why, None, _its_words(kind, found))
         return output
 
     def _answer(self, run: Started, asked: Asked) -> None:
@@ -253,16 +257,13 @@ class _Lockstep(_Alone):
             begun = time.monotonic()
             kind, found = self._heard()
             run.waited(time.monotonic() - begun)
+            difference: str | None = f"it ends where its twin asks for {_named(asked)}"
             if kind == "ask":
                 difference = _difference(asked, found)
-                if difference is None:
-                    value = found
-                else:
-                    self._part(difference, asked, _asked(found), found.where)
-            elif kind:
-                ends = "ends" if kind == "end" else f"raises {found['kind']}"
-                raised = _raised(found) if kind == "error" else ""
-                self._part(f"it {ends} where its twin asks for {_named(asked)}", None, raised)
+            if difference is None:
+                value = found
+            else:
+                self._diverge(difference, asked, _its_words(kind, found))
         try:
             known = self._admitted(asked)
             value = _neutral(asked, known[1][0]) if value is None else value
@@ -273,7 +274,7 @@ class _Lockstep(_Alone):
                 if self._worker is None:
                     raise
                 # What the data's value makes impossible may not be told to the twin.
-                self._part(f"its value for {_named(asked)} is too large for the noise", asked)
+                self._diverge(f"its value for {_named(asked)} is too large for the noise", asked)
                 answer = "answer", self._answered(*known, asked, _neutral(asked, known[1][0]))
         except DpauditError as error:
             self._refused = error
@@ -293,7 +294,7 @@ class _Lockstep(_Alone):
         if self._worker is None:
             return value
         if not release.mechanism.drawn_by_caller and not all(_alike(*pair, asked.query) for pair in pairs):
-            self._part(f"its value for {_named(asked)} is not finite, or no value such as its twin's", asked)
+            self._diverge(f"its value for {_named(asked)} is not finite, or of another kind", asked)
             return _neutral(asked, release)
         if number not in self._open or release.grid is None:
             return value
@@ -302,30 +303,28 @@ class _Lockstep(_Alone):
         self._sums[number] = earlier + size
         if self._sums[number] < 2.0 ** (release.grid + _REACH):
             return value
-        self._part(f"its values for {_named(asked)} are too large for the noise", asked)
+        self._diverge(f"its values for {_named(asked)} are too large for the noise", asked)
         return _neutral(asked, release)
 
     def _heard(self) -> tuple[str, Any]:
-        """The worker's next message; an empty one where it is gone."""
+        """The worker's next message; of the kind "gone", with the reason, where there will be none."""
         assert self._worker is not None  # noqa: S101  (asked only then)
         try:
-            kind, found = _heard_from(self._worker)
+            return _heard_from(self._worker)
         except (TargetDied, BrokenFrame) as error:
-            self._part(error.what, None)
-            return "", None
-        return kind, found
+            return "gone", error
 
-    def _part(self, why: str, asked: Asked | None, raised: str = "", where: str = "") -> None:
-        """The worker and its twin go different ways: the run goes on without the worker's values.
+    def _diverge(self, why: str, asked: Asked | None, its_words: str = "") -> None:
+        """Note that the worker and its twin go different ways: the run goes on without the worker's values.
 
-        `why` and `asked` go into reports, and are the twin's alone: the words of the worker may quote
-        records. `where` is the worker's line.
+        `why` and the place of `asked` go into reports, and are the twin's alone. `its_words` are the
+        worker's: they may quote records, and so may its line, its exception's type or its exit status.
         """
-        label, where = (None, where) if asked is None else (asked.label, where or asked.where)
+        label, where = (None, "") if asked is None else (asked.label, asked.where)
         detail = f"the run on the data and its twin's on a stand-in part: {why}; from there on the output has"
-        detail += " nothing of the data"
+        detail += " nothing of the data, and must not be published"
         self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
-        self._hosted.raised.append(raised)
+        self._hosted.raised.append(its_words)
         if self._worker is not None:
             self._worker.end()
         self._worker = None
@@ -352,13 +351,20 @@ def _named(asked: Asked) -> str:
     return "one more answer" if asked.release is None else f"release {asked.label!r}"
 
 
-def _raised(found: Mapping[str, Any]) -> str:
-    return f"raised {found['text']}" if found["text"] else ""
-
-
-def _asked(found: Asked) -> str:
-    described = _named(found) if found.release is None else _described(found)
-    return f"asked for {described}, with a value of shape {found.query.shape}"
+def _its_words(kind: str, found: Any) -> str:
+    """What a worker did, in words that may quote records."""
+    match kind:
+        case "ask":
+            described = _named(found) if found.release is None else _described(found)
+            place = f" ({shown_place(found.where)})" if found.where else ""
+            return f"asked for {described}, with a value of shape {found.query.shape}{place}"
+        case "error":
+            place = f" ({shown_place(found['place'])})" if found["place"] else ""
+            return f"raised {found['kind']}: {found['text']}{place}"
+        case "gone":
+            return f"stopped: {found.what}"
+        case _:
+            return "returned"
 
 
 def _described(asked: Asked) -> str:
@@ -419,7 +425,7 @@ def _alike(own: Given, found: Given, query: Array) -> bool:
             return False
         own, found = own.integers, found.integers
     if not (isinstance(own, np.ndarray | np.generic) and isinstance(found, np.ndarray | np.generic)):
-        return isinstance(found, Fraction) or math.isfinite(float(found))  # type: ignore[arg-type]
+        return not isinstance(found, float) or math.isfinite(found)
     first = 0 if own.shape == query.shape else 1
     same = own.ndim == found.ndim and own.shape[first:] == found.shape[first:]
     if found.dtype == np.object_:

@@ -18,7 +18,7 @@ from dpaudit.app.gate.settings import ClaimSettings, Gate, Target, Waiver
 from dpaudit.app.git import file_at, git
 from dpaudit.auditors.replay.replay import MOST
 from dpaudit.errors import UsageError
-from dpaudit.pipeline.recheck import LEDGER
+from dpaudit.pipeline.files import LEDGER
 
 
 @dataclass(frozen=True)

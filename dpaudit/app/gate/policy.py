@@ -17,7 +17,8 @@ from dpaudit.certificate.verdicts import leading_figure, within
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, ClaimMismatch
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.pipeline.recheck import LEDGER, require_figures
+from dpaudit.pipeline.files import LEDGER
+from dpaudit.pipeline.recheck import require_figures
 
 At = Callable[..., Place]
 

@@ -121,6 +121,12 @@ def _plainly(certificate: Certificate) -> str:
         )
     if not certificate.all_proved:
         return f"Do not rely on this claim. {_why_not(certificate)}" + _odds(certificate)
+    if certificate.diverged:
+        return (
+            "Show nobody this page, the ledger or the output. The run on the data diverged from its twin's: "
+            "records stopped it, delayed it, or changed what it asked for. That they did is private, and no "
+            "figure below covers it."
+        )
     words = f"The claim of {claim} holds for this run, provided that everything under Not checked is true."
     if certificate.numerics.seeded:
         words += (

@@ -10,8 +10,8 @@ from dpaudit.app.site.sources import Read, read_certificate
 from dpaudit.certificate.verdicts import Proof
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import DpauditError
+from dpaudit.pipeline.files import LEDGER
 from dpaudit.pipeline.many import scale_of
-from dpaudit.pipeline.recheck import LEDGER
 
 #: The latest commits of a certificate that are looked at.
 MOST_COMMITS = 50

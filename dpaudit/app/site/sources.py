@@ -9,13 +9,12 @@ from typing import Final, TypeVar
 
 from dpaudit.accountants.book import Account, Book
 from dpaudit.app.verbs.book import DEFAULT_BOOK
-from dpaudit.app.verbs.certify import OUTPUT
 from dpaudit.app.verbs.report import accounted_again, approximately
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.claims.bounds import Bound
 from dpaudit.errors import DpauditError, InputError, UsageError
 from dpaudit.pipeline.accounting import Verified, verify
-from dpaudit.pipeline.recheck import LEDGER
+from dpaudit.pipeline.files import CERTIFICATE, LEDGER, OUTPUT, PRIVATE, ledger_beside
 from dpaudit.progress import Work
 
 #: What a file says of itself in its first bytes, whatever its name.
@@ -74,7 +73,7 @@ def read_sources(given: Sequence[Path], books: Sequence[str], *, but: Path) -> S
     paths = found.paths
     kinds = {name: kind for name, path in paths.items() if (kind := _kind_of(path))}
     found.left_out += [name for name in paths.keys() - kinds.keys() if _could_be_ours(paths[name])]
-    spoken_for = {paths[name].with_name(LEDGER) for name, kind in kinds.items() if kind == "certificate"}
+    spoken_for = {ledger_beside(paths[name]) for name, kind in kinds.items() if kind == "certificate"}
     wanted = {name: kind for name, kind in kinds.items() if paths[name] not in spoken_for}
     with Work("files", len(wanted) + len(books)) as work:
         for number, (name, kind) in enumerate(wanted.items()):
@@ -91,7 +90,7 @@ def read_certificate(path: Path) -> Read:
 
     Raises `DpauditError`: either cannot be read, or they contradict each other.
     """
-    certificate, ledger = Certificate.read(path), path.with_name(LEDGER)
+    certificate, ledger = Certificate.read(path), ledger_beside(path)
     accounted = accounted_again(certificate, ledger) if ledger.is_file() else None
     return Read(certificate, None if accounted is None else approximately(accounted))
 
@@ -124,15 +123,19 @@ def _kind_of(path: Path) -> str | None:
     except OSError:
         beginning = b""
     if path.suffix == ".json":
-        return "certificate" if _CERTIFICATE in beginning or name == "certificate.json" else None
+        return "certificate" if _CERTIFICATE in beginning or name == CERTIFICATE else None
     if path.suffix == ".jsonl":
         return "ledger" if _LEDGER in beginning or name == LEDGER else None
     return "book" if beginning.startswith(_SQLITE) or name == DEFAULT_BOOK else None
 
 
 def _could_be_ours(path: Path) -> bool:
-    """Whether a file is named as certificates, ledgers and books are; outputs and envelopes are none."""
-    return path.suffix in _SUFFIXES and path.name != OUTPUT and not path.name.endswith(".dsse.json")
+    """Whether a file is named as certificates, ledgers and books are; outputs and envelopes are none.
+
+    Neither are the files of a run that diverged: a site is made to be shown, and they are not.
+    """
+    named = path.suffix in _SUFFIXES and path.name not in {OUTPUT, *PRIVATE}
+    return named and not path.name.endswith(".dsse.json")
 
 
 def _read_into(found: Sources, name: str, kind: str) -> None:

@@ -54,6 +54,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
         "wrote the ledger"
     ),
     Code.PUBLIC_STAND_IN: "that the data of the twin, {text}, are public",
+    Code.RECORDS_STOP_NOTHING: (
+        "that no unit's record stops or delays the run: an output that is late, or never published, would "
+        "reveal it"
+    ),
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.MAPPED_RECORDS: (
         "that the records which rows were mapped from are the units' own: what an algorithm made of them "

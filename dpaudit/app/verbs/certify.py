@@ -19,7 +19,7 @@ from dpaudit.app.text.output import line, output_format_option, print_json, prin
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
 from dpaudit.app.text.target_text import target_errors_option, tell_raised
-from dpaudit.app.verbs.report import REPORT, report_text
+from dpaudit.app.verbs.report import report_text
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
@@ -27,9 +27,7 @@ from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.lock import only_writer
 from dpaudit.pipeline.accounting import Rigour
 from dpaudit.pipeline.certify import Certified, NothingReleased, certified
-from dpaudit.pipeline.recheck import LEDGER
-
-CERTIFICATE, OUTPUT = "certificate.json", "output.json"
+from dpaudit.pipeline.files import CERTIFICATE, LEDGER, OUTPUT, PRIVATE, PRIVATE_MODE, REPORT, private_name
 
 
 @click.command(
@@ -130,7 +128,7 @@ def certify(
         make_folder(folder)
         ctx.with_resource(only_writer(folder))
         # Should the run fail half way, nothing may stand beside another run's ledger.
-        for name in (CERTIFICATE, REPORT, OUTPUT):
+        for name in (CERTIFICATE, REPORT, OUTPUT, *PRIVATE):
             (folder / name).unlink(missing_ok=True)
     text: list[str | NoJSON] = []
     try:
@@ -188,17 +186,26 @@ def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
     """Write page, output and certificate; say where everything is, and whether the output may go further.
 
     The certificate comes last: where it stands, everything else does, and the ledger is the one it names.
+    Nothing of a run that diverged may go further: every file has its private name, and is its owner's alone.
     """
     certificate = found.certificate
-    page = report_text(certificate, found.approximate, whole=found.accounted.composition)
-    replace_file(folder / REPORT, page.encode())
-    lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
+    mode = PRIVATE_MODE if certificate.diverged else None
+    names = (LEDGER, CERTIFICATE, REPORT, OUTPUT)
+    ledger, stated, page, output = (
+        folder / (private_name(name) if certificate.diverged else name) for name in names
+    )
+    shown = report_text(certificate, found.approximate, whole=found.accounted.composition)
+    replace_file(page, shown.encode(), mode=mode)
+    lines = [f"written: {path}" for path in (ledger, stated, page)]
     if isinstance(text, str):
-        replace_file(folder / OUTPUT, text.encode())
+        replace_file(output, text.encode(), mode=mode)
         against = "; ".join(certificate.against_publishing)
-        lines.append(f"written: {folder / OUTPUT}" + (f" (do not publish it: {against})" if against else ""))
+        lines.append(f"written: {output}" + (f" (do not publish it: {against})" if against else ""))
     else:
-        lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")
+        lines.append(f"not written: {output}: {text}, which cannot be written as JSON")
     found.run.ledger.require_kept()
-    certificate.write(folder / CERTIFICATE)
+    if certificate.diverged:
+        (folder / LEDGER).chmod(PRIVATE_MODE)
+        (folder / LEDGER).replace(ledger)
+    certificate.write(stated)
     return "\n".join(lines)

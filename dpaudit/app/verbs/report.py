@@ -17,12 +17,11 @@ from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.certify import COMPARED
-from dpaudit.pipeline.recheck import LEDGER, require_figures
+from dpaudit.pipeline.files import LEDGER, PRIVATE_MODE, certificate_in, ledger_beside
+from dpaudit.pipeline.recheck import require_figures
 from dpaudit.progress import Work
 
 Format = Literal["html", "md", "latex", "card"]
-
-REPORT = "report.html"
 
 #: Endings of files that say themselves what is in them; any other file is a page in HTML.
 _FORMATS: dict[str, Format] = {".md": "md", ".tex": "latex"}
@@ -64,16 +63,16 @@ def report(
     """Say what CERTIFICATE says, on one page for people who did not make it.
 
     Its figures are computed again from its ledger; where there is none, the page's first line says so. Of a
-    folder it is the certificate.json in it.
+    folder it is the certificate.json in it, or the certificate.private.json.
     """
     if certificate.is_dir():
-        certificate /= "certificate.json"  # as `dpaudit certify -o` calls it
+        certificate = certificate_in(certificate)
     ending = "" if path is None else path.suffix.lower()
     if ending == ".pdf":
         remedy = "write an .html file, open it in a browser and print it"
         raise UsageError("a report as .pdf", where="--output", why="no page is printed here", remedy=remedy)
     form = form or _FORMATS.get(ending, "html")
-    beside = certificate.parent / LEDGER
+    beside = ledger_beside(certificate)
     kept = ledger if ledger is not None else beside if beside.is_file() else None
     for output in (path, registry):
         if output is not None:
@@ -89,7 +88,7 @@ def report(
     if path is None:
         click.echo(text, nl=False)
         return
-    replace_file(path, text.encode())
+    replace_file(path, text.encode(), mode=PRIVATE_MODE if found.diverged else None)
     print_text(*(unwrapped(f"written: {one}") for one in (path, registry) if one is not None))
 
 

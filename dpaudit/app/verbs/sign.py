@@ -17,7 +17,8 @@ from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.pipeline.recheck import AS_STATED, LEDGER, require_figures
+from dpaudit.pipeline.files import ledger_beside
+from dpaudit.pipeline.recheck import AS_STATED, require_figures
 
 
 @click.command(epilog="Example: dpaudit keygen signing-key")
@@ -37,9 +38,10 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
     """Sign CERTIFICATE together with its ledger file: a DSSE envelope over an in-toto statement.
 
     The certificate is held against the ledger first, and its figures are computed again. An encrypted key's
-    password is read from the environment variable DPAUDIT_KEY_PASSWORD.
+    password is read from the environment variable DPAUDIT_KEY_PASSWORD. The certificate of a run that
+    diverged from its twin is refused.
     """
-    path, written = ledger or certificate.with_name(LEDGER), output or certificate.with_suffix(".dsse.json")
+    path, written = ledger or ledger_beside(certificate), output or certificate.with_suffix(".dsse.json")
     require_no_input(written, key, certificate, path)
     stated = Certificate.read(certificate)
     if not path.is_file():
@@ -111,4 +113,5 @@ def verify_cert(
     if ledger is None:
         note("not checked: whether its figures follow from a ledger; give it with --ledger")
     refuted = certificate.experiment is Experiment.REFUTED
-    ctx.exit(EXIT_NOT_PROVED if refuted or not certificate.all_proved else 0)
+    failed = refuted or certificate.diverged or not certificate.all_proved
+    ctx.exit(EXIT_NOT_PROVED if failed else 0)

@@ -1,0 +1,37 @@
+"""The names of the files that `dpaudit certify -o` writes into its folder.
+
+The files of a run that diverged from its twin have names of their own: that it diverged follows from the
+private data, so that none of them is for anybody but the data's holder.
+"""
+
+from pathlib import Path
+from typing import Final
+
+LEDGER: Final = "ledger.jsonl"
+CERTIFICATE: Final = "certificate.json"
+REPORT: Final = "report.html"
+OUTPUT: Final = "output.json"
+
+#: The permissions of a private file: its owner may read it, and nobody else.
+PRIVATE_MODE: Final = 0o600
+
+
+def private_name(name: str) -> str:
+    """The name of the same file where it is for the data's holder alone: ``output.private.json``."""
+    path = Path(name)
+    return f"{path.stem}.private{path.suffix}"
+
+
+PRIVATE: Final = frozenset(map(private_name, (LEDGER, CERTIFICATE, REPORT, OUTPUT)))
+
+
+def ledger_beside(certificate: Path) -> Path:
+    """The ledger that `dpaudit certify -o` wrote beside a certificate's file."""
+    private = certificate.name in PRIVATE
+    return certificate.with_name(private_name(LEDGER) if private else LEDGER)
+
+
+def certificate_in(folder: Path) -> Path:
+    """The certificate that `dpaudit certify -o` wrote into a folder."""
+    public, private = folder / CERTIFICATE, folder / private_name(CERTIFICATE)
+    return private if private.is_file() and not public.is_file() else public
