@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.usefixtures("own_processes", "few_runs")
@@ -40,7 +41,17 @@ def raises(data, curator):
 def parts(data, curator):
     return good(data, curator), None if data.sum() < 30 else good(data, curator)
 
-for one in (good, exits, hangs, raises, parts):
+def stops(data, curator):
+    if data.sum() >= 30:
+        raise LookupError("patient 4711")
+    return good(data, curator)
+
+def asks(data, curator):
+    if data.sum() >= 30:
+        return curator.release_sum(data, bound=1.0, mechanism=NOISE, label="another name")
+    return good(data, curator)
+
+for one in (good, exits, hangs, raises, parts, stops, asks):
     one.claim = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
 """
 
@@ -100,21 +111,113 @@ def test_an_innocent_target_passes_everywhere(dpaudit: Any, mine: Path, undrawn:
     assert dpaudit("report", "out/certificate.json").exit_code == 0
 
 
-def test_a_run_that_parts_from_its_twin_is_told_on_stderr_alone(dpaudit: Any, mine: Path) -> None:
-    import numpy as np
+FILES = ("certificate.json", "ledger.jsonl", "output.json", "report.html")
+PRIVATE = ("certificate.private.json", "ledger.private.jsonl", "output.private.json", "report.private.html")
 
+
+@pytest.fixture
+def diverged(dpaudit: Any, mine: Path, undrawn: None) -> Any:
+    """A run whose worker asks for more than its twin, written over the files of an innocent one."""
     np.save(mine / "data.npy", np.ones((20, 2)))
-    target = "mine.py:parts", "--pair", "mine.py:pair", "--data", "data.npy", "--rho", 0.25
-    made = dpaudit("certify", *target, "-o", "out")
-    assert made.exit_code == 1
-    assert "for the data's holder alone: control-flow" in made.stderr
-    assert "control-flow" not in made.stdout
-    for name in ("certificate.json", "ledger.jsonl", "output.json", "report.html"):
+    np.save(mine / "public.npy", np.zeros((20, 2)))
+    assert certify(dpaudit, "parts", "public.npy").exit_code == 0
+    assert all((mine / "out" / name).exists() for name in FILES)
+    return certify(dpaudit, "parts", "data.npy")
+
+
+def certify(dpaudit: Any, name: str, data: str, *options: str) -> Any:
+    target = f"mine.py:{name}", "--pair", "mine.py:pair", "--data", data, "--rho", 0.25
+    return dpaudit("certify", *target, "-o", "out", *options)
+
+
+def test_a_run_that_diverges_is_told_on_stderr_alone(dpaudit: Any, mine: Path, diverged: Any) -> None:
+    assert diverged.exit_code == 1
+    assert "for the data's holder alone: control-flow" in diverged.stderr
+    assert "control-flow" not in diverged.stdout
+    for name in PRIVATE:
         assert "control-flow" not in (mine / "out" / name).read_text()
-    assert len(json.loads((mine / "out" / "certificate.json").read_text())["releases"]) == 1
-    alone = dpaudit("certify", *target, "--in-process", "-o", "alone")
-    assert len(json.loads((mine / "alone" / "certificate.json").read_text())["releases"]) == 2
+    certificate = json.loads((mine / "out" / PRIVATE[0]).read_text())
+    assert (certificate["diverged"], certificate["publishable"]) == (True, False)
+    assert len(certificate["releases"]) == 1
+    alone = certify(dpaudit, "parts", "data.npy", "--in-process")
     assert alone.exit_code == 0
+    assert len(json.loads((mine / "out" / FILES[0]).read_text())["releases"]) == 2
+
+
+def test_a_run_that_diverges_leaves_nothing_that_can_be_published(
+    dpaudit: Any, mine: Path, diverged: Any
+) -> None:
+    left = {path.name: path.stat().st_mode & 0o777 for path in (mine / "out").iterdir()}
+    assert {name: mode for name, mode in left.items() if name[0] != "."} == dict.fromkeys(PRIVATE, 0o600)
+    assert f"written: {Path('out') / 'output.private.json'} (do not publish it: its run" in diverged.stdout
+    # A later run that does not diverge leaves nothing of it.
+    assert certify(dpaudit, "parts", "public.npy").exit_code == 0
+    assert {path.name for path in (mine / "out").iterdir() if path.name[0] != "."} == set(FILES)
+
+
+def test_a_certificate_of_a_run_that_diverged_is_not_signed(dpaudit: Any, mine: Path, diverged: Any) -> None:
+    pytest.importorskip("cryptography")
+    assert dpaudit("keygen", "key").exit_code == 0
+    refused = dpaudit("sign", "out/certificate.private.json", "--key", "key")
+    assert refused.exit_code == 2
+    assert (
+        "DPA404 certificate of 'parts': the certificate of a run that diverged from its twin"
+        in refused.stderr
+    )
+    assert dpaudit("sign", "out/certificate.json", "--key", "key").exit_code == 2
+    assert not [path for path in (mine / "out").iterdir() if path.name.endswith(".dsse.json")]
+
+
+def test_a_report_about_a_run_that_diverged_says_no(dpaudit: Any, mine: Path, diverged: Any) -> None:
+    page = dpaudit("report", "out", "--format", "md")
+    assert page.exit_code == 0
+    assert "output be published?: **no: its run on the data diverged from its twin's" in page.stdout
+    assert "Show nobody this page" in page.stdout
+    assert "figures not computed again" not in page.stdout  # the private ledger was found
+    card = dpaudit("report", "out", "--format", "card", "-o", "card.md")
+    assert card.exit_code == 0
+    assert "Not to be published: its run on the data diverged" in (mine / "card.md").read_text()
+    assert (mine / "card.md").stat().st_mode & 0o777 == 0o600
+    assert dpaudit("report", "out", "--registry", "entry.yaml").exit_code == 2
+
+
+def test_a_site_shows_nothing_of_a_run_that_diverged(dpaudit: Any, mine: Path, diverged: Any) -> None:
+    alone = dpaudit("site", "out", "-o", "site")
+    assert (alone.exit_code, "no certificate, ledger or budget book" in alone.stderr) == (2, True)
+    np.save(mine / "data.npy", np.zeros((20, 2)))
+    target = "mine.py:good", "--pair", "mine.py:pair", "--rho", 0.25
+    assert dpaudit("certify", *target, "-o", "other").exit_code == 0
+    both = dpaudit("site", ".", "-o", "site")
+    assert both.exit_code == 0
+    assert "private" not in (mine / "site" / "index.html").read_text()
+    # Given by hand under another name, it is shown as what it is.
+    (mine / "other" / "certificate.json").write_bytes((mine / "out" / PRIVATE[0]).read_bytes())
+    (mine / "other" / "ledger.jsonl").write_bytes((mine / "out" / PRIVATE[1]).read_bytes())
+    assert dpaudit("site", "other", "-o", "site").exit_code == 0
+    assert "no: its run on the data diverged" in (mine / "site" / "index.html").read_text()
+
+
+def test_a_gates_report_has_the_twins_line_and_words_alone(dpaudit: Any, mine: Path) -> None:
+    """On the data the target raises two lines above its release, or asks for another one below it."""
+    np.save(mine / "data.npy", np.ones((20, 2)))
+    lines = (mine / "mine.py").read_text().splitlines()
+    release = 1 + next(n for n, line in enumerate(lines) if "curator.release_sum" in line)
+    for name in ("stops", "asks"):
+        (mine / "pyproject.toml").write_text(
+            GATE.format(name=name) + "[tool.dpaudit.targets.one.claim]\nrho = 1\n"
+        )
+        text = (mine / "pyproject.toml").read_text().replace("pair = ", 'data = "data.npy"\npair = ')
+        (mine / "pyproject.toml").write_text(text)
+        gated = dpaudit("gate", "--report", "sarif=out.sarif")
+        assert gated.exit_code == 1, gated.stdout + gated.stderr
+        report = (mine / "out.sarif").read_text()
+        (found,) = json.loads(report)["runs"][0]["results"]
+        region = found["locations"][0]["physicalLocation"]["region"]["startLine"]
+        assert (found["ruleId"], region) == ("refuted", release)
+        for private in ("4711", "LookupError", "another name"):
+            assert private not in report + gated.stdout + gated.stderr
+        told = dpaudit("gate", "--show-target-errors")
+        assert ("LookupError" if name == "stops" else "another name") in told.stderr
 
 
 def test_the_commands_process_never_imports_the_target(mine: Path, python: list[str]) -> None:

@@ -339,7 +339,7 @@ def test_a_parameter_that_is_no_number_is_named(dpaudit: Any, arguments: list[st
 
 def test_without_a_bound_on_its_scale_the_claim_is_followed_by_what_holds(dpaudit: Any) -> None:
     printed = dpaudit("certify", "dp-apvi", "--epsilon", 1).stdout
-    assert "that is" not in printed
+    assert "that is (" not in printed
     assert printed.index("-DP by gdp") < printed.index("no accountant has a finite bound")
 
 
