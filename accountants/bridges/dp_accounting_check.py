@@ -161,7 +161,8 @@ def _composed(exposure: Runs, neighbouring: Neighbouring, spacing: float, *, coa
     same = True
     for mechanism, count in exposure:
         sensitivity = mechanism.declared_sensitivity
-        if sensitivity is not None and sensitivity.value == 0:
+        part = getattr(mechanism, "contribution", None)
+        if sensitivity is not None and sensitivity.value == 0 and part is None:
             continue
         run = _as_poisson(mechanism, neighbouring)
         pair = run.dominating_pair()
@@ -309,7 +310,15 @@ def _mixture(pair: dominating.Mixture, spacing: float, *, coarsely: bool) -> _Lo
 
 
 def _as_poisson(mechanism: AnyMechanism, neighbouring: Neighbouring) -> AnyMechanism:
-    """A sample of fixed size to which a unit is added as the Poisson sample that has the same pair."""
+    """A sample to which a unit is added, as the Poisson sample whose sensitivity alone gives the same pair.
+
+    One of fixed size, and one that states how far a unit that is taken out moves the sum.
+    """
+    if isinstance(mechanism, PoissonSampled) and neighbouring is not Neighbouring.REPLACE_ONE:
+        inner, own = mechanism.mechanism, mechanism.contribution
+        if isinstance(inner, ours.Gaussian | ours.Laplace) and own is not None:
+            moved = inner.sensitivity.model_copy(update={"value": own})
+            return PoissonSampled(rate=mechanism.rate, mechanism=inner.with_sensitivity(moved))
     if not isinstance(mechanism, FixedSizeSampled) or neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE:
         return mechanism
     return PoissonSampled(rate=mechanism.most_likely, mechanism=mechanism.mechanism)

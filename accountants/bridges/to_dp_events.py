@@ -110,7 +110,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
         case dominating.Laplace(epsilon=moved):
             return dp_event.LaplaceDpEvent(representable(down(1 / moved))), 1
         case dominating.Sampled():
-            inner, _ = _event(mechanism, pair.inner, where)
+            inner, _ = _event(mechanism, pair.larger, where)
             if isinstance(inner, dp_event.NoOpDpEvent):
                 return inner, 1
             return dp_event.PoissonSampledDpEvent(pair.rate, inner), pair.times

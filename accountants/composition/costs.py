@@ -49,8 +49,10 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
             return finite(up(pair.epsilon), mechanism)
         case dominating.Response() | dominating.BoundedRange() | dominating.Pure() | dominating.Shuffled():
             return pair.epsilon
-        case dominating.Sampled(inner=inner, rate=rate) | dominating.Batch(change=inner, rate=rate):
-            epsilon = _pure_of(inner, mechanism, scale)
+        case dominating.Sampled(rate=rate) | dominating.Batch(rate=rate):
+            # Under every relation, so that both count: a replaced unit, and one that is taken out.
+            both = (pair.larger,) if isinstance(pair, dominating.Sampled) else (pair.change, pair.own)
+            epsilon = max(_pure_of(inner, mechanism, scale) for inner in both)
             if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is little beside it
                 return epsilon
             amplified = math.log1p(rate * math.expm1(epsilon))
@@ -136,11 +138,13 @@ def mu_squared(mechanism: AnyMechanism) -> float:
 def replaced_part(pair: dominating.Sampled) -> float | None:
     """The bound on a replaced unit's own part, over the scale of Gaussian noise; None where it is no help.
 
-    Two such parts may be twice the bound apart. Where the sensitivity says that they are closer and most
-    units are sampled, the noise alone may protect more.
+    Two such parts may be twice the bound apart. Where the sensitivity says that they are closer, and most
+    units are sampled or parts may be longer than that, the noise alone may protect more.
     """
     own, rate, moved = pair.contribution, pair.rate, pair.inner
     if own is None or not isinstance(moved, dominating.Gaussian) or not 0 < rate < 1 or moved.mu == 0:
+        return None
+    if own > moved.mu:
         return None
     far = moved.mu >= 2 * own * (1 - Fraction(1, 10**9))
     part = up(own)

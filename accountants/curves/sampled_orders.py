@@ -31,9 +31,10 @@ def sampled_factors(composition: Composition) -> tuple[tuple[Factor, ...], ...]:
     rows: list[tuple[float, float, float]] = []
     for mechanism, count in composition.exposures()[0].others().items():
         pair = mechanism.dominating_pair()
-        if not (isinstance(pair, dominating.Sampled) and isinstance(pair.inner, dominating.Gaussian)):
+        moved = pair.own if isinstance(pair, dominating.Sampled) else None
+        if not (isinstance(pair, dominating.Sampled) and isinstance(moved, dominating.Gaussian)):
             return ()
-        mu, runs = up(pair.inner.mu), count * pair.times
+        mu, runs = up(moved.mu), count * pair.times
         if not (0.0 < mu <= _LARGEST_MU and 0.0 < pair.rate < 1.0 and runs <= _MOST_RUNS):
             return ()
         rows.append((mu, pair.rate, float(runs)))

@@ -147,9 +147,9 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     relation = composition.sampling_relation
 
     def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
-        if not isinstance(one, OnSample | SampledMatrix):
+        if not isinstance(one, OnSample | SampledMatrix) or relation is not Neighbouring.REPLACE_ONE:
             return one
-        if relation is Neighbouring.REPLACE_ONE and isinstance(one.mechanism, Laplace):
+        if isinstance(one.mechanism, Laplace):
             return OpaquePureDP(epsilon=pure_epsilon(one), justification="a sample of Laplace noise")
         return one.model_copy(update={"contribution": None})
 
@@ -191,9 +191,10 @@ def _rational_mu_squared(mechanism: AnyMechanism) -> float:
 def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
     """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
     pair = mechanism.dominating_pair()
-    if not (isinstance(pair, dominating.Sampled) and isinstance(pair.inner, dominating.Laplace)):
+    moved = pair.larger if isinstance(pair, dominating.Sampled) else None
+    if not (isinstance(pair, dominating.Sampled) and isinstance(moved, dominating.Laplace)):
         return pure_epsilon(mechanism)
-    whole, rate = _finite(up(pair.inner.epsilon)), pair.rate
+    whole, rate = _finite(up(moved.epsilon)), pair.rate
     e = ball(whole)  # log(1 + q (e^epsilon - 1)) = epsilon + log(1 + (1 - q) (e^-epsilon - 1))
     return min(whole, upper_end(precise(lambda: e + ((1 - ball(rate)) * (-e).expm1()).log1p())))
 

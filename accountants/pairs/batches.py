@@ -7,8 +7,9 @@ y' / y and H_y the divergence whose values are the profile delta(log y), for y >
     H_y'((1 - q) A + q B, (1 - q) A + q C) = q H_y(B, (1 - b) A + b C)
                                           <= q ((1 - b) H_y(B, A) + b H_y(B, C))
 
-(Balle, Barthe and Gaboardi 2018, Theorem 2; then convexity). The relation is symmetric: the bound holds in
-both orders. A larger q is no less, as part of A can be counted with B, and as much with C.
+(Balle, Barthe and Gaboardi 2018, Theorem 2; then convexity). By convexity alone it is at most q H_y'(B, C),
+which is less where a unit's own part is far longer than a change of it. The relation is symmetric: the bound
+holds in both orders. A larger q is no less, as part of A can be counted with B, and as much with C.
 
 *Poisson.* Given the others' sample, A lacks the unit: B and A differ by its own part, B and C by a change. A
 unit that is added or removed has C = A: the pair is the mixture against A, in either order (Zhu, Dong and
@@ -78,7 +79,7 @@ def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool 
             left -= weight
     # What is left over is any number of units that fill the sample, or, where few may be there, do not.
     crowd = drawn(change, pair.rate * pair.most / (pair.most + 1.0))
-    parts.append((max(left, 0.0), crowd if _above(crowd, free) else drawn(change, pair.rate)))
+    parts.append((max(left, 0.0), crowd if _above(crowd, free) else drawn(_larger(change, own), pair.rate)))
     rows = sum(len(one.loss) for _, one in parts)
     return _summed(parts) if replaced and rows > _MOST_ROWS else _weighted(parts)
 
@@ -110,23 +111,21 @@ def as_poisson(pair: dominating.Batch, *, replaced: bool) -> dominating.Sampled 
     return dominating.Sampled(moved, pair.rate, own)
 
 
-def replaced_laplace(pair: dominating.Sampled) -> dominating.Batch:
-    """A Poisson sample of Laplace noise in which a unit is replaced."""
-    own = pair.inner
-    if isinstance(own, dominating.Laplace) and pair.contribution is not None:
-        own = dominating.Laplace(min(own.epsilon, pair.contribution))
-    return dominating.Batch(pair.inner, own, pair.rate)
+def as_batch(pair: dominating.Sampled) -> dominating.Batch:
+    """The same Poisson sample, with what is known of a unit that is replaced."""
+    return dominating.Batch(pair.inner, pair.own, pair.rate)
 
 
 def least_of(pair: dominating.Batch) -> dominating.Sampled | None:
     """A Poisson sample that costs no more, in either order; None where none is known.
 
-    Both `_replaced` and `_mixture` are at least the mixture against A for a unit's own part; in a truncated
-    sample with the probability that it is not full without the unit.
+    Both `_replaced` and `_mixture` are at least the mixture against A for the lesser of a change and a unit's
+    own part; in a truncated sample with the probability that it is not full without the unit.
     """
-    moved = pair.change if pair.fixed else pair.own
-    if not isinstance(moved, dominating.Gaussian | dominating.Laplace):
+    noise = dominating.Gaussian | dominating.Laplace
+    if not isinstance(pair.change, noise) or not isinstance(pair.own, noise):
         return None
+    moved = min(pair.change, pair.change if pair.fixed else pair.own, key=lambda each: each.size)
     return dominating.Sampled(moved, pair.rate * (1.0 - _full(pair)) * (1.0 - 4.0 * UNIT))
 
 
@@ -169,7 +168,8 @@ def _replaced(change: Losses, own: Losses, rate: float) -> Losses:
     points = np.unique(np.concatenate([[0.0], change.loss[change.loss > 0.0], own.loss[own.loss > 0.0]]))
     loss = log_mixture(points, rate) * (1.0 + 16.0 * UNIT)
     share = np.exp(loss - points)
-    return symmetric(loss, rate * ((1.0 - share) * own.delta(points) + share * change.delta(points)))
+    amplified = (1.0 - share) * own.delta(points) + share * change.delta(points)
+    return symmetric(loss, rate * np.minimum(amplified, change.delta(loss)))
 
 
 def _mixture(inner: Losses, rate: float, *, mixture_first: bool) -> Losses:
@@ -211,6 +211,16 @@ def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
         math.fsum(weight * one.infinite for weight, one in parts),
         math.fsum(weight * one.impossible for weight, one in parts),
     )
+
+
+def _larger(change: Losses, own: Losses) -> Losses:
+    """A pair that dominates both, for a symmetric relation."""
+    if _above(change, own):
+        return change
+    if _above(own, change):
+        return own
+    points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in (change, own))]))
+    return symmetric(points, np.maximum(change.delta(points), own.delta(points)))
 
 
 def _above(some: Losses, other: Losses) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
-from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
+from dpaudit.accountants.pairs.batches import as_batch, as_poisson, batch_losses, least_of, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
 from dpaudit.accountants.pairs.mixtures import mixture_term
 from dpaudit.accountants.pairs.moments import log_moment
@@ -32,6 +32,7 @@ Runs: TypeAlias = Collection[tuple[AnyMechanism, int]]
 
 
 _ADDED = Neighbouring.ADD_OR_REMOVE_ONE
+_LARGEST_PART = 1000  # of a unit, over the noise's scale: of larger ones no table is made
 
 #: Pairs whose Renyi divergences are bounded by rho more simply than by the losses, or only so.
 _KNOWN_BY_RHO = dominating.BoundedRange | dominating.ZCDP | dominating.DiscreteGaussian
@@ -153,7 +154,7 @@ def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
         own = losses(mechanism, neighbouring)
         if any(isinstance(term, terms.DiscreteTerm) and term.pessimistic for term, _ in own):
             inexact, pair = True, mechanism.dominating_pair()
-            batch = replaced_laplace(pair) if isinstance(pair, dominating.Sampled) else pair
+            batch = as_batch(pair) if isinstance(pair, dominating.Sampled) else pair
             least = least_of(batch) if isinstance(batch, dominating.Batch) else None
             own = [] if least is None else [(_sampled(least, mechanism, _ADDED), 1)]
         found += [(term, times * count) for term, times in own]
@@ -186,19 +187,24 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
     Where a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on
     each unit's own part, `ReplacedGaussianTerm` (for Schuchardt et al. 2024 the same pair): it also covers a
     unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity of each
-    other, so that the inner pair dominates, without amplification. Laplace noise: `batches`.
+    other, so that the inner pair dominates, without amplification. Laplace noise, and parts that are longer
+    than their change: `batches`.
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
-    match pair.inner:
+    match moved := pair.inner if replaced else pair.own:
         case dominating.Gaussian(mu=exact):
             mu = finite(up(exact), mechanism)
             if not replaced:
                 return terms.SampledGaussianTerm(mu, pair.rate)
             own = replaced_part(pair)
-            return GaussianTerm(mu) if own is None else terms.ReplacedGaussianTerm(own, pair.rate)
+            if own is not None:
+                return terms.ReplacedGaussianTerm(own, pair.rate)
+            if exact < pair.own.size <= _LARGEST_PART and pair.rate < 1.0:
+                return batch_losses(as_batch(pair), replaced=True, mixture_first=None).term
+            return GaussianTerm(mu)
         case dominating.Laplace(epsilon=epsilon):
             if replaced and pair.rate < 1.0:
-                return batch_losses(replaced_laplace(pair), replaced=True, mixture_first=None).term
+                return batch_losses(as_batch(pair), replaced=True, mixture_first=None).term
             return terms.SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)
         case _:
-            assert_never(pair.inner)
+            assert_never(moved)

@@ -26,10 +26,10 @@ from dpaudit.accountants.composition.costs import (
     rho_of,
 )
 from dpaudit.accountants.pairs.batches import (
+    as_batch,
     as_poisson,
     batch_log_moment,
     batch_losses,
-    replaced_laplace,
     swapped,
     term_log_moment,
 )
@@ -338,14 +338,14 @@ def _selected(mechanism: PrivateSelection, neighbouring: Neighbouring) -> LogMom
 def _sampled(
     pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool
 ) -> LogMoment:
-    inner, rate = pair.inner, pair.rate
     replaced = neighbouring is Neighbouring.REPLACE_ONE
+    inner, rate = pair.inner if replaced else pair.own, pair.rate
     if isinstance(inner, dominating.Laplace):
         if inner.epsilon == 0:
             return _quadratic(0.0)
         epsilon = pure_epsilon(mechanism)
         if replaced and rate < 1.0:
-            batch = batch_log_moment(replaced_laplace(pair), replaced=True, mixture_first=True)
+            batch = batch_log_moment(as_batch(pair), replaced=True, mixture_first=True)
             return lambda t: min(response_log_moment(t, epsilon), batch(t))
         if rate == 1.0:
             return lambda t: laplace_log_moment(t, epsilon)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_a
 
 from pydantic.fields import FieldInfo
 
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism, Calibrated, OnSample
@@ -18,7 +19,11 @@ DESCRIBED: Final = {kind: model for kind, model in KINDS.items() if not issubcla
 
 #: The ways to sample, each with its parameters; which one is meant follows from those that are given.
 _SAMPLES: Final[dict[type[OnSample], _Fields]] = {
-    model: {name: field for name, field in model.model_fields.items() if name not in {"kind", "mechanism"}}
+    model: {
+        name: field
+        for name, field in model.model_fields.items()
+        if name not in {"kind", "mechanism", *model.beside_cost}
+    }
     for model in KINDS.values()
     if issubclass(model, OnSample)
 }
@@ -40,10 +45,17 @@ def parameters(kind: str) -> dict[str, type | None]:
     return {name: _type(field) for name, field in fields.items()}
 
 
-def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str] = str) -> AnyMechanism:
-    """The mechanism with these parameters; a sensitivity is a number in its first norm, left out 1.
+def described(
+    kind: str,
+    given: Mapping[str, Any],
+    spelled: Callable[[str], str] = str,
+    neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
+) -> AnyMechanism:
+    """The mechanism with these parameters; a sensitivity is a number in its first norm.
 
-    What its cost does not depend on may be left out. Errors name a parameter as `spelled`.
+    Left out, it is 1: what a unit adds whose row is clipped to the norm 1. Where a unit is replaced, by the
+    relation or because another takes its place in a sample, that row moves a sum by 2, and the sensitivity
+    has to be given. What the cost does not depend on may be left out. Errors name a parameter as `spelled`.
 
     Raises `UnknownKind`; `InvalidParameter`: a parameter that it has not, that is missing or out of range.
 
@@ -62,19 +74,48 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
             remedy = f"{near}{kind} has {', '.join(map(spelled, known))}"
             raise InvalidParameter(what, where=spelled(name), why=why, remedy=remedy)
     stated = {**model.beside_cost, **given}
-    if "sensitivity" in known:
-        stated.setdefault("sensitivity", 1.0)
+    sampling = {name: stated[name] for name in _SAMPLING if name in stated and name not in _fields(model)}
+    sample = _sample(sampling, spelled) if sampling else None
+    if "sensitivity" in known and "sensitivity" not in stated:
+        _require_default_fits(kind, sample, spelled, neighbouring)
+        stated["sensitivity"] = 1.0
     for name, field in _fields(model).items():
         if field.is_required() and name not in stated:
             why, remedy = "its value would have to be guessed", f"add {spelled(name)}"
             raise InvalidParameter(
                 f"{kind} needs {spelled(name)}", where=spelled(name), why=why, remedy=remedy
             )
-    sampling = {name: stated[name] for name in _SAMPLING if name in stated and name not in _fields(model)}
     with named_by(lambda name: spelled("sensitivity" if name == "value" else name)):
         mechanism: Any = _made(model, stated)
-        made: Any = _sample(sampling, spelled)(mechanism=mechanism, **sampling) if sampling else mechanism
+        made: Any = mechanism if sample is None else sample(mechanism=mechanism, **sampling)
     return cast("AnyMechanism", made)
+
+
+def _require_default_fits(
+    kind: str, sample: type[OnSample] | None, spelled: Callable[[str], str], neighbouring: Neighbouring
+) -> None:
+    """Raise `InvalidParameter` where a sensitivity of 1 is not that of rows clipped to the norm 1."""
+    swaps = sample is not None and sample.swaps
+    if not swaps and neighbouring is not Neighbouring.REPLACE_ONE:
+        return
+    what = f"{kind} needs {spelled('sensitivity')}"
+    if swaps:
+        what = f"{kind} on a {_kind_of(sample)} sample needs {spelled('sensitivity')}"
+    why = "it bounds the change when a unit is replaced: twice the norm that each row is clipped to"
+    own = sample is not None and "contribution" in _SAMPLES[sample]
+    lines = [("sensitivity", 2), *([("contribution", 1)] if own else [])]
+    written = " and ".join(_written(spelled(name), value) for name, value in lines)
+    remedy = f"add {written} for rows clipped to the norm 1"
+    raise InvalidParameter(what, where=spelled("sensitivity"), why=why, remedy=remedy)
+
+
+def _kind_of(sample: type[OnSample] | None) -> str:
+    return "" if sample is None else str(sample.model_fields["kind"].default).removesuffix("-sampled")
+
+
+def _written(name: str, value: int) -> str:
+    """A parameter as it is written on a command line or in a plan."""
+    return f"{name} {value}" if name.startswith("-") else f"{name} = {value}"
 
 
 def _sample(given: Mapping[str, Any], spelled: Callable[[str], str]) -> type[OnSample]:

@@ -20,6 +20,11 @@ class Gaussian:
     times: int = 1
 
     @property
+    def size(self) -> Fraction:
+        """The distance of the two means, in standard deviations."""
+        return self.mu
+
+    @property
     def mu_squared(self) -> Fraction:
         """The square of the GDP parameter of all `times` together (Dong, Roth, Su 2022, Corollary 3.3)."""
         return self.mu**2 * self.times
@@ -30,6 +35,11 @@ class Laplace:
     """Laplace noise of scale 1, moved by epsilon."""
 
     epsilon: Fraction
+
+    @property
+    def size(self) -> Fraction:
+        """The distance of the two means, in scales."""
+        return self.epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +127,31 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q.
+    """Noise on the sum over a Poisson sample: one run, of `times` composed.
 
-    That is one run, of `times` composed. `contribution` bounds a unit's own part of the sum, as a multiple of
-    the noise's scale; None: unknown.
+    `inner` dominates two samples of which one holds another unit in a unit's place. `contribution` bounds a
+    unit's own part of the sum, as a multiple of the noise's scale; None: it is not stated.
     """
 
     inner: Gaussian | Laplace
     rate: float
     contribution: Fraction | None = None
     times: int = 1
+
+    @property
+    def own(self) -> Gaussian | Laplace:
+        """The pair of two samples of which one lacks the unit: by `contribution`, or `inner` if it is None.
+
+        A unit that is added or removed has the mixture (1 - rate) Q + rate P against Q, for its P and Q.
+        """
+        if self.contribution is None:
+            return self.inner
+        return type(self.inner)(self.contribution)
+
+    @property
+    def larger(self) -> Gaussian | Laplace:
+        """The pair that dominates both `inner` and `own`."""
+        return max(self.inner, self.own, key=lambda pair: pair.size)
 
 
 #: Pairs of mechanisms that may run on a sample.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit import L1, L2, DiscreteGaussian, Gaussian, Laplace, PoissonSampled, SymmetricGaussian
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import InputError, InvalidParameter, UnknownKind
 from dpaudit.mechanisms import (
     AnyMechanism,
@@ -41,7 +42,7 @@ from dpaudit.mechanisms.described import DESCRIBED, described, parameters
         ),
         (
             "gaussian",
-            {"sigma": 2.0, "rate": 0.1, "most": 30, "units": 100},
+            {"sigma": 2.0, "rate": 0.1, "most": 30, "units": 100, "sensitivity": 1.0},
             TruncatedPoissonSampled(
                 rate=0.1, most=30, units=100, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))
             ),
@@ -76,6 +77,7 @@ def test_what_does_not_enter_the_cost_may_be_left_out() -> None:
         ("gaussian", {"sigma": 1.0, "sigm": 1.0}, "did you mean '--sigma'?"),
         ("gaussian", {"sigma": 1.0, "contribution": 1.0}, "give --rate; or --size and --units"),
         ("gaussian", {"sigma": 1.0, "rate": 0.1, "size": 2}, "give --rate; or --size and --units"),
+        ("gaussian", {"sigma": 1.0, "size": 2, "units": 9, "contribution": 1.0}, "give --rate; or --size"),
         ("gaussian", {"sigma": 1.0, "rate": 1.5}, "1.5 is above 1"),
         ("gaussian", {"sigma": -1.0}, "-1.0 is not above 0"),
         ("gaussian", {"sigma": float("nan")}, "finite"),
@@ -94,6 +96,43 @@ def test_what_does_not_enter_the_cost_may_be_left_out() -> None:
 def test_what_is_refused(kind: str, given: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said.replace("?", r"\?")):
         described(kind, given, lambda name: f"--{name}")
+
+
+SIZE = {"sigma": 1.1, "size": 256, "units": 60000}
+MOST = {"sigma": 1.1, "rate": 0.1, "most": 30, "units": 100}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "relation", "remedy"),
+    [
+        ("gaussian", SIZE, "add-or-remove-one", "add --sensitivity 2 for rows clipped to the norm 1"),
+        ("laplace", {"scale": 1.0, "size": 2, "units": 9}, "zero-out", "add --sensitivity 2 for rows"),
+        ("gaussian", MOST, "add-or-remove-one", "add --sensitivity 2 and --contribution 1 for rows"),
+        ("gaussian", {"sigma": 1.0, "rate": 0.1}, "replace-one", "add --sensitivity 2 and --contribution 1"),
+        ("gaussian", {"sigma": 1.0}, "replace-one", "add --sensitivity 2 for rows"),
+        ("tree-aggregation", {"sigma": 1.0, "steps": 3}, "replace-one", "add --sensitivity 2 for rows"),
+    ],
+)
+def test_a_sensitivity_is_asked_for_where_a_unit_is_replaced(
+    kind: str, given: dict[str, Any], relation: str, remedy: str
+) -> None:
+    with pytest.raises(InvalidParameter, match="needs --sensitivity") as refused:
+        described(kind, given, lambda name: f"--{name}", Neighbouring(relation))
+    assert refused.value.remedy.startswith(remedy)
+    with pytest.raises(InvalidParameter, match="needs sensitivity") as planned:
+        described(kind, given, neighbouring=Neighbouring(relation))
+    assert "sensitivity = 2" in planned.value.remedy
+    stated = described(kind, {**given, "sensitivity": 2.0}, neighbouring=Neighbouring(relation))
+    assert stated.declared_sensitivity is not None
+    assert stated.declared_sensitivity.value == 2.0
+
+
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "zero-out"])
+def test_a_sensitivity_of_1_is_that_of_rows_of_norm_1_elsewhere(relation: str) -> None:
+    for given in ({"sigma": 1.0}, {"sigma": 1.0, "rate": 0.1}):
+        found = described("gaussian", given, neighbouring=Neighbouring(relation)).declared_sensitivity
+        assert found is not None
+        assert found.value == 1.0
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,12 @@ _BY_OPTIONS: Final = {kind: known for kind in DESCRIBED if None not in (known :=
 _ITEMS: Final = ", ".join(kind for kind, known in _BY_OPTIONS.items() if "steps" in known)
 ITEMS: Final = f"Number of items of {_ITEMS}; of other mechanisms of runs, as --count."
 MONOTONE: Final = "Of a sparse vector: a unit moves all values in one direction."
-CONTRIBUTION: Final = "Of a sample under replace-one: bound on a unit's own part of the sum."
+SENSITIVITY: Final = "Sensitivity in the mechanism's own norm; left out, 1, unless a unit is replaced."
+CONTRIBUTION: Final = "Of a sample: bound on a unit's own part of the sum; left out, the sensitivity."
 
 #: What is said of parameters whose name says too little.
 _WORDS: Final = {
-    "sensitivity": "Sensitivity in the mechanism's own norm; left out, 1.",
+    "sensitivity": SENSITIVITY,
     "rate": "Each unit is in the sum with this probability (Poisson sampling).",
     "size": "With --units: the sample is a subset of this size.",
     "units": "Number of units, for --size, or for --most beside --rate.",
@@ -61,11 +62,18 @@ def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     return verb
 
 
-def release_of(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str], **more: Any) -> Release:
+def release_of(
+    kind: str,
+    given: Mapping[str, Any],
+    spelled: Callable[[str], str],
+    neighbouring: Neighbouring,
+    **more: Any,
+) -> Release:
     """A release of a described mechanism; its ``count`` of runs may be called ``steps`` but of a tree's."""
     stated = dict(given)
     count = take_count(kind, stated, spelled)
-    return Release(**{"label": kind, **more}, mechanism=described(kind, stated, spelled), count=count)
+    mechanism = described(kind, stated, spelled, neighbouring)
+    return Release(**{"label": kind, **more}, mechanism=mechanism, count=count)
 
 
 def take_count(kind: str, stated: dict[str, Any], spelled: Callable[[str], str]) -> int:
@@ -79,10 +87,12 @@ def take_count(kind: str, stated: dict[str, Any], spelled: Callable[[str], str])
     return next(iter(counts.values()), 1)
 
 
-def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:
-    """The releases that a TOML file plans, each a table ``[[release]]``, and its relation, if it states one.
+def read_plan(path: Path, neighbouring: Neighbouring | None) -> tuple[list[Release], Neighbouring]:
+    """The releases that a TOML file plans, each a table ``[[release]]``, and their relation.
 
-    Raises `UsageError`: no such file, or no plan; as `described`, naming file and release.
+    It is the plan's, or the one that is given beside it, else add-or-remove-one.
+
+    Raises `UsageError`: no such file, or no plan, or two relations; as `described`, naming file and release.
     """
     import tomllib
 
@@ -98,18 +108,24 @@ def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:
         if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
             remedy = "add a table [[release]] for each mechanism"
             raise UsageError("it plans no releases", where="release", why="nothing would cost", remedy=remedy)
-        releases = [_planned(number, dict(one)) for number, one in enumerate(found, start=1)]
-        return releases, _relation(plan.get("neighbouring"))
+        stated = _relation(plan.get("neighbouring"))
+    if stated is not None and neighbouring not in {None, stated}:
+        what = f"--neighbouring {neighbouring}, and {stated} in the plan"
+        why, remedy = "a sampled mechanism has another epsilon under each", "leave one of them out"
+        raise UsageError(what, where="--neighbouring", why=why, remedy=remedy)
+    relation = stated or neighbouring or Neighbouring.ADD_OR_REMOVE_ONE
+    with about_file(path):
+        return [_planned(number, dict(one), relation) for number, one in enumerate(found, start=1)], relation
 
 
-def _planned(number: int, stated: dict[str, Any]) -> Release:
+def _planned(number: int, stated: dict[str, Any], relation: Neighbouring) -> Release:
     try:
         kind = stated.pop("mechanism", None)
         if not isinstance(kind, str):
             remedy = f"add mechanism = one of {', '.join(DESCRIBED)}"
             raise UsageError("it names no mechanism", where="mechanism", remedy=remedy)
         more = {name: stated.pop(name) for name in ("label", "partition") if name in stated}
-        return release_of(kind, stated, str, **{"label": f"{kind} {number}", **more})
+        return release_of(kind, stated, str, relation, **{"label": f"{kind} {number}", **more})
     except DpauditError as error:
         error.where = f"release {number}: {error.where}"
         raise

@@ -18,13 +18,13 @@ class SampledMatrix(InTurns):
 
     Obligation: the units are split into `separation` groups that no change of one unit shifts; item t sums up
     rows of group t mod `separation` alone, of which each is in it with probability `rate`, independently of
-    all else; who was sampled stays secret. A row's norm, and its change, is at most the sensitivity. The
-    strategy has at most `separation` bands, so that a unit's turns reach different rows of C x. The release
-    is then dominated by steps/separation runs, rounded up, of a Poisson-sampled Gaussian whose sensitivity is
-    multiplied by the largest norm of a column of C (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix
-    Factorization", Theorems 4 and 5). A replaced unit is hidden only if its own row is bounded too:
-    `contribution`, as in `PoissonSampled`. How often a unit may take part follows: `participations` is not
-    used.
+    all else; who was sampled stays secret. A row's change is at most the sensitivity, and its norm at most
+    `contribution`; where that is left out, the sensitivity bounds both, as in `PoissonSampled`. The strategy
+    has at most `separation` bands, so that a unit's turns reach different rows of C x. The release is then
+    dominated by steps/separation runs, rounded up, of a Poisson-sampled Gaussian whose sensitivity and
+    contribution are multiplied by the largest norm of a column of C (Choquette-Choo et al. 2023, "(Amplified)
+    Banded Matrix Factorization", Theorems 4 and 5). Under replace-one the sample amplifies only where
+    `contribution` is stated. How often a unit may take part follows: `participations` is not used.
     """
 
     kind: Literal["sampled-matrix"] = "sampled-matrix"

@@ -1,6 +1,7 @@
 """Mechanisms on samples whose size is bounded: of one size always, or Poisson samples that are cut."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,17 @@ class FixedSizeSampled(OnSample):
     """`mechanism` on a sum over `size` of the units, every choice of so many of them equally likely.
 
     Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
-    sampled unit is replaced by any other, under every relation. `units` is the number of units; where the
-    relation adds or removes one, no data set that is considered has fewer. A replaced unit: the curve
-    delta'(log(1 + q (e^epsilon - 1))) = q delta(epsilon), q = size/units (Balle, Barthe and Gaboardi 2018,
-    Theorem 9). A unit added or removed: the mixture with weight q (Zhu, Dong and Wang 2022, Theorem 11).
+    sampled unit is replaced by any other, under every relation: rows of norm at most C move it by 2 C. An
+    inner mechanism that adds no noise to a sum has its guarantee for that change. `units` is the number of
+    units; where the relation adds or removes one, no data set that is considered has fewer. A replaced unit:
+    the curve delta'(log(1 + q (e^epsilon - 1))) = q delta(epsilon), q = size/units (Balle, Barthe and
+    Gaboardi 2018, Theorem 9). A unit added or removed: the mixture with weight q (Zhu, Dong and Wang 2022,
+    Theorem 11). Its cost does not depend on `contribution`: a unit that leaves the sample makes room for
+    another.
     """
 
     swaps = True
+    beside_cost: ClassVar[Mapping[str, Any]] = {"contribution": None}
 
     kind: Literal["fixed-size-sampled"] = "fixed-size-sampled"
     size: Count
@@ -67,12 +72,14 @@ class TruncatedPoissonSampled(OnSample):
 
     Every choice of those who are kept is equally likely.
 
-    Obligation: who was sampled stays secret; the inner sensitivity bounds the
-    change of the sum when one sampled unit is replaced by any other, under every relation, and
-    `contribution`, left out where it is the same, when one is taken out. `units` is the number of units;
-    where the relation adds or removes one, no data set that is considered has more. However many others
-    are drawn, the sample is a Poisson sample or one of fixed size (Balle, Barthe and Gaboardi 2018; the
-    mechanism is that of Chua et al. 2024).
+    Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
+    sampled unit is replaced by any other, under every relation, and `contribution` that when one is taken
+    out. Neither bounds the other: rows between 1 and 2 have the sensitivity 1 and the contribution 2, rows of
+    norm at most 1 have 2 and 1. Where `contribution` is left out, the sensitivity bounds both. An inner
+    mechanism that adds no noise to a sum has its guarantee for both changes. `units` is the number of units;
+    where the relation adds or removes one, no data set that is considered has more. However many others are
+    drawn, the sample is a Poisson sample or one of fixed size (Balle, Barthe and Gaboardi 2018; the mechanism
+    is that of Chua et al. 2024).
     """
 
     swaps = True

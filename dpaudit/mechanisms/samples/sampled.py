@@ -174,18 +174,25 @@ class SampledSum(Around):
 
 
 class OnSample(SampledSum):
-    """`mechanism` on a secret sample of the units; `contribution` bounds one unit's own part of a sum."""
+    """`mechanism` on a secret sample of the units.
+
+    The inner sensitivity bounds the change of a sum when a sampled unit changes, and `contribution` that when
+    one is taken out.
+    """
 
     mechanism: Inner
     contribution: Positive | None = None
 
     def inner_pairs(self) -> tuple[dominating.Inner, dominating.Inner]:
-        """The pairs of a replaced unit, and of one taken out: that of `contribution`, if it is less."""
+        """The pairs of a replaced unit, by the sensitivity, and of one taken out, by `contribution`.
+
+        Neither bounds the other: rows between 1 and 2 change by 1, and 2 are taken out. Where `contribution`
+        is not stated, the sensitivity bounds both.
+        """
         change: dominating.Inner = self.mechanism.dominating_pair()
         if self.contribution is None or not isinstance(self.mechanism, _Noise):
             return change, change
-        declared = self.mechanism.sensitivity
-        own = declared.model_copy(update={"value": min(declared.value, self.contribution)})
+        own = self.mechanism.sensitivity.model_copy(update={"value": self.contribution})
         return change, self.mechanism.with_sensitivity(own).dominating_pair()
 
 
@@ -287,14 +294,15 @@ def part(rows: OnGrid, chosen: NDArray[np.bool_]) -> OnGrid:
 class PoissonSampled(OnSample):
     """`mechanism` on a sum over units, each unit in it with probability `rate`, independently.
 
-    Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when
-    one sampled unit is taken out as well as when it changes. Pure epsilon becomes
-    log(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi 2018, Theorem 8 and section 4; the same
-    holds under replace-one, as the sum without the unit is within epsilon of both). A replaced unit is
-    hidden in the sample only if its own part of the sum is bounded too: `contribution`, in the inner norm,
-    which rests on the same basis as the sensitivity. A bound on the change alone cannot be amplified, as a
-    unit whose part is far from every other shows that it was sampled. An inner mechanism that adds no noise
-    to a sum keeps its guarantee when a sampled unit is taken out as well as when it changes.
+    Obligation: who was sampled stays secret. The inner sensitivity bounds the change of the sum when a
+    sampled unit changes as the relation has it, and `contribution` that when one is taken out: the norm of a
+    unit's own part of the sum, in the inner norm and on the sensitivity's basis. Neither bounds the other.
+    Where `contribution` is left out, the sensitivity bounds both. Pure epsilon, the larger of both, becomes
+    log(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi 2018, Theorem 8 and section 4; the same holds
+    under replace-one, as the sum without the unit is within epsilon of both). Under replace-one Gaussian
+    noise is amplified only where `contribution` is stated: a unit whose part is far from every other shows
+    that it was sampled. An inner mechanism that adds no noise to a sum keeps its guarantee when a sampled
+    unit is taken out as well as when it changes.
     """
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"

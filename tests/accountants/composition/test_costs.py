@@ -350,13 +350,14 @@ def test_a_replaced_units_part_counts_where_the_noise_alone_protects_no_more() -
     assert is_next_above(part, third)
     for moved in (2 * third * close, 2 * third, Fraction(1), Fraction(5)):
         assert gaussian_sample(moved, third, 0.9) == part
-    for moved in (third / 2, third, 2 * third * (close - Fraction(1, 10**12))):
+    for moved in (third, 2 * third * (close - Fraction(1, 10**12))):
         assert gaussian_sample(moved, third, 0.9) is None
         assert gaussian_sample(moved, third, math.nextafter(0.5, 1.0)) is None
         assert gaussian_sample(moved, third, 0.5) == gaussian_sample(moved, third, 1e-9) == part
 
 
 def test_what_has_no_replaced_part() -> None:
+    assert gaussian_sample(Fraction(1, 6), Fraction(1, 3), 0.1) is None  # longer than any change of it
     assert gaussian_sample(Fraction(1), None, 0.1) is None
     assert gaussian_sample(Fraction(0), Fraction(1), 0.1) is None
     assert gaussian_sample(Fraction(2), Fraction(1), 0.0) is None

@@ -12,6 +12,7 @@ from dpaudit.app.options.mechanism_options import (
     CONTRIBUTION,
     ITEMS,
     MONOTONE,
+    SENSITIVITY,
     complete_mechanism,
     spelled,
     take_count,
@@ -59,7 +60,7 @@ no answer is given. The noise that is printed meets the target to its last digit
     mu="Target mu-GDP.",
 )
 @option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
-@option("--sensitivity", float, "Sensitivity in the mechanism's own norm.  [default: 1]")
+@option("--sensitivity", float, SENSITIVITY)
 @option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
 @option("--contribution", float, CONTRIBUTION)
 @option("--steps", COUNT, ITEMS)
@@ -85,7 +86,7 @@ def calibrate_command(
     if subject in FREE:
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
         count = take_count(subject, given, spelled)
-        prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled)
+        prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled, relation)
         found = calibrate(prototype, target, count=count, neighbouring=relation)
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:

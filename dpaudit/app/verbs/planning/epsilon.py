@@ -136,7 +136,7 @@ def _releases(
             what, why = f"{subject} needs {' and '.join(lists)}", "an option is one number or word"
             remedy = f"write a plan.toml; docs/proving/epsilon.md has one with {subject}"
             raise UsageError(what, where="MECHANISM|PLAN", why=why, remedy=remedy)
-        return [release_of(subject, given, spelled)], default
+        return [release_of(subject, given, spelled, default)], default
     path = Path(subject)
     if not (path.suffix == ".toml" or path.is_file()):
         why = "there is nothing to bound"
@@ -146,12 +146,7 @@ def _releases(
         names = [spelled(name) for name in given]
         what, why = f"{' and '.join(names)} with a plan", "the plan says what its releases are"
         raise UsageError(what, where=names[0], why=why, remedy="leave these options out")
-    releases, relation = read_plan(path)
-    if relation is not None and neighbouring not in {None, relation}:
-        what = f"--neighbouring {neighbouring}, and {relation} in the plan"
-        why, remedy = "a sampled mechanism has another epsilon under each", "leave one of them out"
-        raise UsageError(what, where="--neighbouring", why=why, remedy=remedy)
-    return releases, relation or default
+    return read_plan(path, None if neighbouring is None else default)
 
 
 def _figures(cost: Cost, scales: Sequence[AnyGuarantee], *, required: bool) -> _Figures:

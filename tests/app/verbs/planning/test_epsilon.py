@@ -71,6 +71,52 @@ def test_a_sample_in_which_units_are_replaced(answer: Any) -> None:
     assert known["bounds"][0]["epsilon"] == pytest.approx(whole["bounds"][0]["epsilon"], rel=1e-12)
 
 
+OF_FIXED_SIZE = ["gaussian", "--sigma", 1.1, "--size", 256, "--units", 60000, "--steps", 4688]
+
+
+def test_a_sample_of_fixed_size_asks_for_the_sensitivity_of_a_replaced_unit(
+    answer: Any, dpaudit: Any, plan: Callable[[str], Path]
+) -> None:
+    """For rows clipped to the norm 1 it is 2; what another in a unit's place costs is not 1.31885."""
+    refused = dpaudit("epsilon", *OF_FIXED_SIZE)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "add --sensitivity 2 for rows clipped to the norm 1" in " ".join(refused.stderr.split())
+    _, found = answer("epsilon", *OF_FIXED_SIZE, "--sensitivity", 2, "--delta", 1e-5)
+    assert 8.784 <= found["bounds"][0]["epsilon"] <= 8.785
+    planned = dpaudit(
+        "epsilon", plan('[[release]]\nmechanism = "gaussian"\nsigma = 1\nsize = 2\nunits = 9\n')
+    )
+    assert planned.exit_code == 2
+    assert "release 1: sensitivity: gaussian on a fixed-size sample" in " ".join(planned.stderr.split())
+    assert "add sensitivity = 2" in " ".join(planned.stderr.split())
+
+
+def test_a_plan_under_replace_one_states_its_sensitivities(dpaudit: Any, plan: Callable[[str], Path]) -> None:
+    one = '[[release]]\nmechanism = "laplace"\nscale = 2\n'
+    for path, options in (
+        (plan(one), ["--neighbouring", "replace-one"]),
+        (plan(f'neighbouring = "replace-one"\n{one}'), []),
+    ):
+        refused = dpaudit("epsilon", path, *options)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "add sensitivity = 2" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("sampled", "at_least"),
+    [
+        (["--sigma", 0.4, "--rate", 0.3, "--most", 1, "--units", 1], 33.106),
+        (["--sigma", 1, "--rate", 0.3, "--most", 3, "--units", 4], 9.283),
+        (["--sigma", 2, "--rate", 0.1, "--most", 30, "--units", 50], 2.1817),
+    ],
+)
+def test_a_cut_sample_of_rows_between_1_and_2(answer: Any, sampled: list[object], at_least: float) -> None:
+    """They change by 1, and 2 are taken out: neither bounds the other."""
+    stated = ["--sensitivity", 1, "--contribution", 2, "--delta", 1e-6]
+    _, found = answer("epsilon", "gaussian", *sampled, *stated)
+    assert at_least * (1 - 2e-5) <= found["bounds"][0]["epsilon"] <= at_least * (1 + 2e-3)
+
+
 def test_a_claim_without_a_delta_is_of_pure_dp(dpaudit: Any) -> None:
     answers = ["epsilon", "randomized-response", "--epsilon", 0.25, "--count", 20, "--claim"]
     assert dpaudit(*answers, 5).exit_code == 0
@@ -204,7 +250,7 @@ def test_parts_of_one_split_do_not_add_up(answer: Any, plan: Callable[[str], Pat
 
 
 def test_the_relation_may_stand_in_either(answer: Any, dpaudit: Any, plan: Callable[[str], Path]) -> None:
-    sampled = '[[release]]\nmechanism = "gaussian"\nsigma = 1\nrate = 0.1\n'
+    sampled = '[[release]]\nmechanism = "gaussian"\nsigma = 1\nrate = 0.1\nsensitivity = 2\n'
     asked = ["--delta", 1e-5, "--neighbouring", "replace-one"]
     path = plan(sampled)
     status, by_option = answer("epsilon", path, *asked)
