@@ -36,10 +36,16 @@ class DpauditError(Exception):
         return _rebuild, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        why = f"\n  why: {self.why}" if self.why else ""
-        remedy = f"\n  do:  {self.remedy}" if self.remedy else ""
-        return f"{self.code} {place}{self.what}{why}{remedy}"
+        # A line break in a name or in another library's words would begin a line that is not ours.
+        what, where, why, remedy = map(_on_one_line, (self.what, self.where, self.why, self.remedy))
+        place = f"{where}: " if where else ""
+        reason = f"\n  why: {why}" if why else ""
+        advice = f"\n  do:  {remedy}" if remedy else ""
+        return f"{self.code} {place}{what}{reason}{advice}"
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _rebuild(kind: type[DpauditError], args: tuple[str, ...], fields: dict[str, object]) -> DpauditError:

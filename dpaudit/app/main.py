@@ -14,7 +14,7 @@ import click
 
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
 from dpaudit.app.text.progress import progress_shown
-from dpaudit.app.text.streams import open_closed_streams, silenced
+from dpaudit.app.text.streams import note, open_closed_streams, silenced
 from dpaudit.errors import UsageError
 
 #: Verb -> its module in this folder, the command's name there, and its line in `--help`.
@@ -110,7 +110,8 @@ class _Refused(click.UsageError):
     def show(self, file: Any = None) -> None:
         """Print the usage and the error."""
         usage = f"{self.ctx.get_usage()}\n" if self.ctx else ""
-        click.echo(f"{usage}error: {self._told}", file=file, err=True)
+        del file
+        note(f"{usage}error: {self._told}")
 
 
 class Verbs(LazyGroup):
@@ -187,7 +188,7 @@ class Verbs(LazyGroup):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt as stop:
-            click.echo("; ".join(["interrupted: nothing was judged", *map(str, stop.args)]), err=True)
+            note("; ".join(["interrupted: nothing was judged", *map(str, stop.args)]))
             ctx.exit(EXIT_INTERRUPTED)
         except Exception as error:  # noqa: BLE001  (the outermost place: whatever it is, it is reported)
             ctx.exit(report(ctx, error))

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
-from dpaudit.app.text.streams import note, printable
+from dpaudit.app.text.streams import note, printable, printable_lines
 from dpaudit.app.text.target_text import is_shown, without_text
 from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
@@ -59,11 +59,6 @@ RULES: Final = {
 }
 
 
-def _clean(text: str) -> str:
-    """Foreign text as every format can hold it: no character commands a terminal or has no encoding."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
 @dataclass(frozen=True)
 class Place:
     """A file, relative to the root of the report where it lies below it, and a line from 1."""
@@ -79,7 +74,7 @@ class Place:
         """A place in a file, seen from a root."""
         path = Path(file).absolute()
         inside = path.is_relative_to(root)
-        return cls(_clean((path.relative_to(root) if inside else path).as_posix()), max(1, line))
+        return cls(printable((path.relative_to(root) if inside else path).as_posix()), max(1, line))
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ class GateFinding:
     waiver: Waiver | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", _clean(self.message))
+        object.__setattr__(self, "message", printable_lines(self.message))
 
     @property
     def exit_status(self) -> int:
@@ -139,8 +134,8 @@ class Checked:
 
     def __post_init__(self) -> None:
         for name in ("subject", "claim", "cost"):
-            object.__setattr__(self, name, _clean(getattr(self, name)))
-        object.__setattr__(self, "audits", tuple(map(_clean, self.audits)))
+            object.__setattr__(self, name, printable(getattr(self, name)))
+        object.__setattr__(self, "audits", tuple(map(printable, self.audits)))
 
     @property
     def outcome(self) -> str:

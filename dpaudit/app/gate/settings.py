@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from dpaudit.app.options.claim_options import StatedClaim
+from dpaudit.app.text.streams import printable_lines
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import UsageError
 from dpaudit.models import Count, Fraction, NonNegative, Positive
@@ -155,7 +156,9 @@ class Waiver(Settings):
 
     check: Name
     finding: Waivable
-    reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+    reason: Annotated[
+        str, Field(min_length=1, max_length=2000, pattern=r"\S"), AfterValidator(printable_lines)
+    ]
     expires: dt.date
 
 

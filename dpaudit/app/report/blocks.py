@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, assert_never
 
+from dpaudit.app.text.streams import all_printable, printable_lines
+
 #: Longer words are broken where a table needs the room.
 _LONGEST_WORD = 24
 
@@ -82,6 +84,13 @@ class Picture:
 Block: TypeAlias = Heading | Paragraph | Badges | Items | Code | Grid | Picture
 
 
+def _printable(block: Block) -> Block:
+    """The block without characters that would turn text around or command what shows it."""
+    if isinstance(block, Code):
+        return Code(printable_lines(block.text))
+    return type(block)(**all_printable(vars(block)))
+
+
 def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     """The page, with each picture's SVG or HTML by its name, as a file that needs no other and no network."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -93,6 +102,7 @@ def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     )
     environment.filters["words"] = _html_words
     environment.tests["long"] = lambda cell: max(map(len, cell.split()), default=0) > _LONGEST_WORD
+    blocks = list(map(_printable, blocks))
     title = next(block.text for block in blocks if isinstance(block, Heading))
     drawn = {
         name: Markup(_own_names(picture, f"picture-{number}-"))  # noqa: S704  (vl-convert escapes its texts)
@@ -122,7 +132,7 @@ def _own_names(picture: str, prefix: str) -> str:
 def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:
     """The page as Markdown; pictures are files beside it, or left out."""
     parts: list[str] = []
-    for block in blocks:
+    for block in map(_printable, blocks):
         match block:
             case Heading():
                 parts.append(f"{'##' if parts else '#'} {_md(block.text)}")
@@ -173,7 +183,7 @@ def _md(text: str) -> str:
 def latex(blocks: Iterable[Block]) -> str:
     """The page's words and tables as LaTeX; needs the package booktabs; pictures are left out."""
     parts: list[str] = []
-    for block in blocks:
+    for block in map(_printable, blocks):
         match block:
             case Heading():
                 parts.append(rf"\{'subsection' if parts else 'section'}*{{{_tex(block.text)}}}")

@@ -10,7 +10,6 @@ from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import WARNED, sentences
 from dpaudit.app.text.output import assured, counted, lower
-from dpaudit.app.text.streams import all_printable, printable
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import NOT_STATED
@@ -75,7 +74,7 @@ def report(
     drawn = (section(certificate, pictures) for section in (_releases, _guarantee, _experiments))
     plain = (section(certificate) for section in (_deployment, _limits, _reproduction))
     asked = evaluation(certificate, computed)
-    return list(map(_printable, itertools.chain(_summary(certificate, computed), *drawn, asked, *plain)))
+    return list(itertools.chain(_summary(certificate, computed), *drawn, asked, *plain))
 
 
 #: The first line of a page whose figures nobody has held against a ledger, after the title.
@@ -350,10 +349,3 @@ def _lower(figure: float | None) -> str:
 def spaced(verdict: str) -> str:
     """A verdict with spaces between its words."""
     return str(verdict).replace("_", " ")
-
-
-def _printable(block: Block) -> Block:
-    """The block without characters that would turn text around or command what shows it."""
-    if isinstance(block, Code):
-        return Code("\n".join(map(printable, block.text.split("\n"))))
-    return type(block)(**all_printable(vars(block)))

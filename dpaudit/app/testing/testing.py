@@ -14,6 +14,7 @@ from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.audits import finding_words
 from dpaudit.app.text.output import lower, upper
+from dpaudit.app.text.streams import logged
 from dpaudit.app.text.tables import bound_figure, figure, shortfall, total_shortfall
 from dpaudit.auditors.neighbours import table_pairs
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof
@@ -88,7 +89,7 @@ class ClaimedRun:
         if not self._ledger.releases:
             return "nothing to check: nothing was released through dp_curator"
         accounting = account(self._ledger)
-        return None if accounting.all_proved else _not_proved(self._ledger, accounting)
+        return None if accounting.all_proved else logged(_not_proved(self._ledger, accounting))
 
 
 def _not_proved(ledger: Ledger, accounting: Accounting) -> str:
@@ -182,4 +183,4 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
     elif "p-value" in found.refuted_by:
         seen = f"what was seen has a probability of at most {found.p_value:.3g}"
         lines.append(f"  {seen} where the claim is true")
-    return "\n".join([*lines, repeat])
+    return logged("\n".join([*lines, repeat]))

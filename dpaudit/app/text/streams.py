@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from pathlib import Path
 from typing import IO, Any
@@ -13,10 +14,20 @@ class ReaderGone(BrokenPipeError):
     """Whoever read stdout or stderr went away: no fault of the code that was running just then."""
 
 
+#: What a runner of continuous integration reads as a command: two colons at the start of a line, after
+#: white space (GitHub), or ``##`` with a bracket anywhere in it (GitHub's older form, Azure, TeamCity).
+_COMMAND = re.compile(r"(?:\A|(?<=[\n\r]))([^\S\n\r]*):(?=:)|#(?=#\w*\[)")
+
+
+def logged(text: str) -> str:
+    """Return the text with every workflow command in it broken by an escape, which JSON reads as well."""
+    return _COMMAND.sub(lambda at: "\\u0023" if at[1] is None else f"{at[1]}\\u003a", text)
+
+
 def note(text: str) -> None:
     """A line for people, on stderr."""
     outer = getattr(sys.stderr, "outer", sys.stderr)  # while a target's own words are dropped
-    write(outer, "\n".join(printable(line) for line in text.split("\n")) + "\n")
+    write(outer, printable_lines(text) + "\n")
 
 
 def printable(text: str) -> str:
@@ -26,17 +37,26 @@ def printable(text: str) -> str:
     )
 
 
+def printable_lines(text: str) -> str:
+    """The text with each of its lines printable."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def all_printable(value: Any) -> Any:
     """The same with every text in its fields and items printable."""
     if isinstance(value, dict):
         return {name: all_printable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [all_printable(item) for item in value]
-    return printable(value) if isinstance(value, str) else value
+    return printable(value) if isinstance(value, str) and not value.isprintable() else value
 
 
-def write(stream: IO[str], text: str) -> None:
-    """Write and flush; raise `ReaderGone` where the other end of the pipe is closed."""
+def write(stream: IO[str], text: str, *, commands: bool = False) -> None:
+    """Write and flush; raise `ReaderGone` where the other end of the pipe is closed.
+
+    Everything that is printed goes through here, as `logged` has it, but for the gate's own `commands`.
+    """
+    text = text if commands else logged(text)
     # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from dpaudit.app.options.option import PATH, SEED, option
 from dpaudit.app.options.processes import Processes, process_options
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING
 from dpaudit.app.text.output import print_text
-from dpaudit.app.text.streams import note
+from dpaudit.app.text.streams import note, write
 from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
@@ -117,7 +118,9 @@ def gate(
     for kind, path in reports:
         replace_file(path, FORMATS[kind](report).encode())
     if output_format != "text":
-        click.echo(FORMATS[output_format](report), nl=False)
+        text_of = FORMATS[output_format](report)
+        # Its commands are for the runner, and escape every foreign text themselves.
+        write(sys.stdout, text_of, commands=output_format == "github")
     elif report.checks or report.exit_status != EXIT_INPUT:  # else all that there is to say stands on stderr
         print_text(*text(report))
     if summary is not None:

@@ -1,5 +1,6 @@
 """`dpaudit report`: one self-contained page about a certificate."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ from dpaudit.accountants.composition.composition import Composition
 from dpaudit.app.options.files import require_no_input
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.output import print_text, unwrapped
+from dpaudit.app.text.streams import write
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.claims.bounds import Bound
 from dpaudit.errors import CannotBound, UsageError
@@ -86,7 +88,7 @@ def report(
     if registry is not None and entry is not None:
         replace_file(registry, entry.encode())
     if path is None:
-        click.echo(text, nl=False)
+        write(sys.stdout, text)
         return
     replace_file(path, text.encode(), mode=PRIVATE_MODE if found.diverged else None)
     print_text(*(unwrapped(f"written: {one}") for one in (path, registry) if one is not None))

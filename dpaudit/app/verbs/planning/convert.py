@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dpaudit.app.options.claim_options import StatedClaim, figure_options
 from dpaudit.app.options.option import option, plot_option
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
+from dpaudit.app.text.streams import write
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import DELTAS, RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
@@ -84,7 +86,7 @@ def convert(
     if output_format == "json":
         print_json({"given": start, "rows": [row.to_json() for row in rows]})
     elif output_format == "csv":
-        click.echo(_csv(rows), nl=False)
+        write(sys.stdout, _csv(rows))
     elif output_format in {"markdown", "latex"}:
         print_text(unwrapped((markdown if output_format == "markdown" else latex)(grid).rstrip()))
     else:
