@@ -134,7 +134,7 @@ def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
             raise InvalidParameter(what, where=where, why=why, remedy="give 0, or more")
         return guarantee
     why = "what is left of it after a run depends on how the run is composed with all others"
-    remedy = "state it as zCDP, GDP or pure DP; `dpaudit convert` names the largest rho that meets it"
+    remedy = "state it as zCDP, GDP or pure DP; `budget_for` gives the largest rho that proves it"
     raise InvalidParameter(f"a budget of {guarantee}", where=where, why=why, remedy=remedy)
 
 
@@ -155,6 +155,17 @@ def _on_scale(budget: Budget, total: Fraction, rounded: Callable[[Fraction], flo
             assert_never(budget)
 
 
+def require_shown(budget: Budget, where: str) -> None:
+    """Raise `InvalidParameter` for a budget so large that it limits nothing."""
+    if leading_figure(budget) > MOST:
+        what, why = f"a budget of {budget}", "it would let every run pass, and protects nobody"
+        raise InvalidParameter(what, where=where, why=why, remedy=f"give a figure of at most {MOST:g}")
+
+
+#: A budget above it is a slip: at 1,000,000-DP an attacker who guesses is right but for 1 in e^1000000.
+MOST: Final = 1e6
+
+
 def cost_text(cost: Budget) -> str:
     """A cost as a row holds it."""
     return json.dumps(cost.to_json())
@@ -163,17 +174,49 @@ def cost_text(cost: Budget) -> str:
 def require_words(words: str, what: str, *, where: str, empty: bool = False) -> str:
     """The words, if a database of either kind can keep them and a reader can distinguish them.
 
-    Raises `UsageError`: no words, or control characters, or bytes that are no UTF-8.
+    Raises `UsageError`: no words, or characters that no reader sees: control and format characters, fillers,
+    bytes that are no UTF-8.
     """
-    if any(unicodedata.category(one) in {"Cc", "Cs"} for one in words):
-        found = f"{what} {ascii(words)[:60]} holds control characters or invalid UTF-8"
+    if any(unicodedata.category(one) in _UNSEEN or one in _BLANK for one in words):
+        found = f"{what} {ascii(words)[:60]} holds control characters, invisible ones or invalid UTF-8"
         why = "not every database can keep them, and a reader could not distinguish two such names"
-        remedy = "write it in UTF-8, without line breaks and control characters"
+        remedy = "write it in UTF-8, without line breaks, control characters and invisible ones"
         raise UsageError(found, where=where, why=why, remedy=remedy)
     if not empty and not words.strip():
         why = "without it the entry cannot be told from others"
         raise UsageError(f"no {what}", where=where, why=why, remedy="name it")
     return words
+
+
+def require_name(name: str, what: str, *, where: str) -> str:
+    """The name in the one spelling that a book keeps: composed (NFC), single spaces, none around it.
+
+    Raises `UsageError` as `require_words` does.
+    """
+    return " ".join(unicodedata.normalize("NFC", require_words(name, what, where=where)).split())
+
+
+def look(name: str) -> str:
+    """What a reader sees of a name, roughly: two names with the same look are easily taken for each other.
+
+    Compatibility forms, case, the kind of a dash and the alphabet of a letter of the same shape do not count
+    (a part of the skeleton of Unicode Technical Standard 39).
+    """
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", name).translate(_ALIKE)).casefold()
+    return "".join("-" if unicodedata.category(one) == "Pd" else one for one in plain.translate(_ALIKE))
+
+
+#: Control and format characters, halves of characters, unassigned and private ones, line separators.
+_UNSEEN: Final = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+#: Characters of other categories that show nothing: fillers, joiners and selectors of variants.
+_BLANK: Final = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u3164", "\uffa0"} | {
+    chr(code) for code in (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+}
+#: Letters of one shape: Greek and Cyrillic ones as Latin ones, and what looks like an i or an o.
+_ALIKE: Final = str.maketrans(
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "αικνορτυ" + "АВЕЅІЈКМНОРСТУХ" + "авеѕіјкмнорстухԁһԛԝ" + "l1|0",  # noqa: RUF001
+    "ABEZHIKMNOPTYX" + "aikvoptu" + "ABESIJKMHOPCTYX" + "abesijkmhopctyxdhqw" + "iiio",
+)
 
 
 def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: str) -> Account:

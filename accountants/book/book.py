@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Self
 
 from dpaudit.accountants.accounting import account as account_for
 from dpaudit.accountants.book import accounts
-from dpaudit.accountants.book.accounts import Account, Budget, cost_text, require_budget, require_words
+from dpaudit.accountants.book.accounts import (
+    Account,
+    Budget,
+    cost_text,
+    look,
+    require_budget,
+    require_name,
+    require_shown,
+    require_words,
+)
 from dpaudit.accountants.book.tables import Tables
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -69,13 +78,13 @@ class Book:
         """
         kept = require_budget(budget, where=f"account {dataset!r}")
         claim = Claim(kept, unit=unit, neighbouring=neighbouring, trust_model=trust_model)
-        require_words(dataset, "data set's name", where="open_account")
+        dataset = require_name(dataset, "data set's name", where="open_account")
         require_words(unit, "unit of privacy", where=f"account {dataset!r}")
+        require_shown(kept, where=f"account {dataset!r}")
         with self._tables.writing() as connection:
-            if self._tables.account(connection, dataset) is not None:
-                what, where = f"{dataset!r} has an account already", self._tables.shown
-                why = "a budget that can be changed later limits nothing"
-                raise UsageError(what, where=where, why=why, remedy="look at it with `dpaudit book show`")
+            for other in self._tables.datasets(connection):
+                if look(other) == look(dataset):
+                    raise self._taken(dataset, other)
             row = {"dataset": dataset, "schema": accounts.SCHEMA, "budget": cost_text(kept), "unit": unit}
             about = {"neighbouring": str(claim.neighbouring), "trust_model": str(claim.trust_model)}
             self._tables.add(connection, "accounts", {**row, **about, "at": _now()})
@@ -96,7 +105,7 @@ class Book:
             reservation = secrets.token_hex(4)
             while self._tables.dataset_of(connection, reservation) is not None:
                 reservation = secrets.token_hex(4)
-            self._note(connection, dataset, reservation, "reserve", wanted, note=note)
+            self._note(connection, account.dataset, reservation, "reserve", wanted, note=note)
             return reservation
 
     def spend(self, reservation: str, ledger: Ledger | None = None, *, published: bool = False) -> Account:
@@ -143,9 +152,26 @@ class Book:
             self._note(connection, account.dataset, reservation, "cancel", free, note=note)
             return self._locked(connection, account.dataset)
 
+    def _taken(self, dataset: str, other: str) -> UsageError:
+        """The error for a second account under a name, or under one that looks like it."""
+        if dataset == other:
+            what, why = (
+                f"{dataset!r} has an account already",
+                "a budget that can be changed later limits nothing",
+            )
+            remedy = "look at it with `dpaudit book show`"
+        else:
+            what = f"{dataset!r} looks like {other!r}, which has an account ({dataset!a}, {other!a})"
+            why = "one data set would have two budgets, and two would be spent"
+            remedy = "use that account, or give another data set a name that nobody takes for it"
+        return UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
+
     def _locked(self, connection: Connection, dataset: str) -> Account:
-        require_words(dataset, "data set's name", where=self._tables.shown)
+        spelled = require_name(dataset, "data set's name", where=self._tables.shown)
         row = self._tables.account(connection, dataset)
+        if row is None:  # a book of an earlier version may keep another spelling, which goes first
+            row = self._tables.account(connection, spelled)
+            dataset = dataset if row is None else spelled
         if row is None:
             known = ", ".join(self._tables.datasets(connection)) or "none"
             what, where = f"no account {dataset!r}; there are: {known}", self._tables.shown
@@ -245,7 +271,7 @@ def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
     found = require_budget(cost, where=f"account {account.dataset!r}")
     if type(found) is not type(account.budget):
         what = f"a cost of {found} against a budget of {account.budget}"
-        remedy = "state the cost on the budget's scale; `dpaudit convert` gives it"
+        remedy = "state it on the budget's scale, as `dpaudit epsilon` prints it for the run's mechanisms"
         raise ClaimMismatch(what, where=f"account {account.dataset!r}", remedy=remedy)
     return found
 

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from dpaudit.accountants.closed_forms import conversions as closed
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
-from dpaudit.accountants.curves.implied import implied_curve
+from dpaudit.accountants.curves.implied import budget_for, implied_curve
 from dpaudit.accountants.privacy_loss import ApproxTerm, GaussianTerm, PrivacyLoss, Term
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Rigour
@@ -24,7 +24,8 @@ from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Pu
 ALWAYS = "always"
 IF_GAUSSIAN = "only if every release is Gaussian"
 COMPARISON = "always; for comparison"
-LARGEST = "largest of a Gaussian release that meets the target"
+LARGEST = "largest that always meets the target"
+LARGEST_GAUSSIAN = "largest of a Gaussian release that meets the target"
 
 BALLE_WANG = "Balle, Wang 2018, Theorem 8"
 BUN_STEINKE = "Bun, Steinke 2016, Proposition 1.3"
@@ -87,11 +88,19 @@ def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[f
             assert_never(given)
 
 
-def largest_gaussian(epsilon: float, delta: float) -> list[Conversion]:
-    """What Gaussian noise meets (epsilon, delta): exactly as much mu, and rho = mu^2 / 2, rounded down."""
+def largest(epsilon: float, delta: float) -> list[Conversion]:
+    """The largest figures that prove (epsilon, delta), rounded down, those that always do first.
+
+    They are rho of anything that is rho-zCDP, which is what a budget over several runs is kept in, and mu of
+    anything that is mu-GDP. Gaussian noise alone meets the target up to rho = mu^2 / 2.
+    """
     mu = gaussian_mu(epsilon, delta)
-    found = (GDP(mu=mu), ZCDP(rho=down(Fraction(mu) ** 2 / 2)))
-    return [Conversion(each, "gdp", BALLE_WANG, LARGEST, target_delta=delta) for each in found]
+    found = (
+        (budget_for(ApproxDP(epsilon=epsilon, delta=delta)), "zcdp", CANONNE, LARGEST),
+        (GDP(mu=mu), "gdp", BALLE_WANG, LARGEST),
+        (ZCDP(rho=down(Fraction(mu) ** 2 / 2)), "gdp", BALLE_WANG, LARGEST_GAUSSIAN),
+    )
+    return [Conversion(*each, target_delta=delta) for each in found]
 
 
 def curves(given: AnyGuarantee) -> list[ConversionCurve]:
@@ -107,7 +116,7 @@ def curves(given: AnyGuarantee) -> list[ConversionCurve]:
             mu = sqrt_up(2 * Fraction(epsilon) / Fraction(alpha))
             found += [mironov, _of_gaussian(mu, IF_GAUSSIAN)]
         case ApproxDP(epsilon=epsilon, delta=delta):
-            found.append(_of_gaussian(gaussian_mu(epsilon, delta), LARGEST))
+            found.append(_of_gaussian(gaussian_mu(epsilon, delta), LARGEST_GAUSSIAN))
         case GDP() | PureDP():
             pass
         case _:

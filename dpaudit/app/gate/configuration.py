@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpaudit.app.gate.settings import Gate
 from dpaudit.errors import UsageError
+from dpaudit.json_text import double
 from dpaudit.models import did_you_mean
 
 TABLE = ("tool", "dpaudit")
@@ -67,7 +68,7 @@ def parse_configuration(path: Path, content: bytes) -> Configuration:
     except UnicodeDecodeError as error:
         raise _error(path, 1, (), f"not UTF-8 text: {error.reason}", "save it as UTF-8") from None
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(text, parse_float=double)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         raise _error(path, _toml_line(message, text), (), f"not TOML: {message}", "correct it") from None

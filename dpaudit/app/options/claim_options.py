@@ -177,7 +177,7 @@ claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, n
 
 def figure_options(**words: str) -> Callable[[Verb], Verb]:
     """Give a verb the options of a guarantee's figures, with these words of help, as ``stated``."""
-    options = [click.option(f"--{name}", type=float, help=line) for name, line in words.items()]
+    options = [option(f"--{name}", float, line) for name, line in words.items()]
     return functools.partial(grouped, options=options, kind=StatedClaim, name="stated")
 
 

@@ -10,6 +10,7 @@ from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import option
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DpauditError, InvalidParameter, UsageError
+from dpaudit.json_text import double
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 from dpaudit.models import did_you_mean
@@ -97,7 +98,7 @@ def read_plan(path: Path, neighbouring: Neighbouring | None) -> tuple[list[Relea
     import tomllib
 
     try:
-        plan = tomllib.loads(path.read_text(encoding="utf-8"))
+        plan = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=double)
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         remedy = "give a TOML file with tables [[release]], as docs/proving/epsilon.md has one"

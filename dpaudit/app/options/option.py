@@ -6,8 +6,25 @@ from typing import Any, TypeAlias
 
 import click
 
+from dpaudit.json_text import double
+
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
 PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False, path_type=Path)
+
+
+class _Number(click.types.FloatParamType):
+    """A number that a double is, but for a rounding: one that would become 0 or infinite is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, as click has it."""
+        found = float(super().convert(value, param, ctx))
+        try:
+            return double(value) if isinstance(value, str) else found
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+NUMBER = _Number()
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -38,6 +55,6 @@ def option(names: str, kind: Any, words: str, **more: Any) -> Decorator:
     if kind is bool:
         more["is_flag"] = True
     else:
-        more["type"] = Words(kind) if isinstance(kind, list | tuple) else kind
+        more["type"] = Words(kind) if isinstance(kind, list | tuple) else NUMBER if kind is float else kind
         more.setdefault("show_default", more.get("default") is not None)
     return click.option(*names.split(), help=words, **more)

@@ -19,6 +19,7 @@ from dpaudit.claims.arguments import require_two_arguments
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import UsageError
+from dpaudit.json_text import double
 from dpaudit.models import did_you_mean, named_by
 
 
@@ -191,11 +192,22 @@ def parse_parameters(_ctx: click.Context, _option: click.Parameter, given: tuple
             what = f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value")
             remedy = "write each parameter once, as -P name=value"
             raise UsageError(what, where="-P", why="a parameter has one value", remedy=remedy)
-        parameters[name] = value
-        for kind in (float, int):
-            with contextlib.suppress(ValueError):
-                parameters[name] = kind(value)
+        parameters[name] = _parsed(text, value)
     return parameters
+
+
+def _parsed(text: str, value: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            found = kind(value)
+            break
+    else:
+        return value
+    try:
+        return found if isinstance(found, int) else double(value)
+    except ValueError as error:
+        why, remedy = "another number would be used in its place", "give a number that a double can hold"
+        raise UsageError(f"-P {text}: {error}", where="-P", why=why, remedy=remedy) from None
 
 
 parameter_option = option(

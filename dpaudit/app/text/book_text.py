@@ -9,6 +9,7 @@ from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.app.text.output import line, lower, table, upper
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.errors import CannotBound, InvalidParameter
 
 
 def _scales(budget: AnyGuarantee, deltas: tuple[float, ...]) -> list[AnyGuarantee]:
@@ -19,7 +20,13 @@ def _scales(budget: AnyGuarantee, deltas: tuple[float, ...]) -> list[AnyGuarante
 
 
 def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
-    return next((bound.guarantee for bound in budget_bounds(cost, wanted)), None)
+    try:
+        return next((bound.guarantee for bound in budget_bounds(cost, wanted)), None)
+    except (
+        CannotBound,
+        InvalidParameter,
+    ):  # of an account of an earlier version, larger than any bound known
+        return None
 
 
 def account_rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:

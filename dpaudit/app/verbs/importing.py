@@ -10,7 +10,7 @@ from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, 
 from dpaudit.accountants.bridges.from_opendp import from_opendp
 from dpaudit.app.options.claim_options import NEIGHBOURING
 from dpaudit.app.options.files import about_file, require_no_input
-from dpaudit.app.options.option import COUNT, FILE, PATH, option
+from dpaudit.app.options.option import COUNT, FILE, NUMBER, PATH, option
 from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
@@ -42,7 +42,7 @@ class _Number(click.ParamType[int | float]):
         try:
             return int(value)
         except ValueError:
-            return click.FLOAT.convert(value, param, ctx)
+            return NUMBER.convert(value, param, ctx)
 
 
 @click.command(

@@ -12,7 +12,7 @@ import click
 
 from dpaudit.accountants.curves.implied import budget_for
 from dpaudit.app.gate.configuration import read_configuration
-from dpaudit.app.options.option import PATH, option
+from dpaudit.app.options.option import NUMBER, PATH, option
 from dpaudit.app.origin import origin
 from dpaudit.app.text.output import line, print_text, unwrapped
 from dpaudit.claims.guarantees import ApproxDP
@@ -77,7 +77,7 @@ def _configuration(max_epsilon: float | None) -> str:
     """The configuration with a limit, and an example that keeps within it."""
     if max_epsilon is None and sys.stdin.isatty():
         words = "The largest epsilon that the gate lets pass, at delta 1e-6"
-        max_epsilon = click.prompt(words, type=float, err=True)
+        max_epsilon = click.prompt(words, type=NUMBER, err=True)
     if max_epsilon is None:
         why = "how much privacy loss is acceptable is for you to decide"
         raise UsageError(

@@ -14,10 +14,11 @@ from dpaudit.accountants.curves.conversion_table import (
     COMPARISON,
     IF_GAUSSIAN,
     LARGEST,
+    LARGEST_GAUSSIAN,
     Conversion,
     conversions,
     curves,
-    largest_gaussian,
+    largest,
 )
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -241,16 +242,19 @@ def test_what_implies_nothing_of_a_curve_is_one() -> None:
 
 def test_the_largest_gaussian_that_meets_a_target_is_rounded_down() -> None:
     for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-3), (4.0, 1e-12)):
-        mu, rho = largest_gaussian(epsilon, delta)
-        assert {row.holds for row in (mu, rho)} == {LARGEST}
-        assert {row.to_json()["target_delta"] for row in (mu, rho)} == {delta}
+        general, mu, rho = rows = largest(epsilon, delta)
+        assert [row.holds for row in rows] == [LARGEST, LARGEST, LARGEST_GAUSSIAN]
+        assert {row.to_json()["target_delta"] for row in rows} == {delta}
+        assert leading_figure(general.guarantee) < leading_figure(rho.guarantee)
         m = leading_figure(mu.guarantee)
         with mpmath.workdps(40):
             assert gaussian_delta(mpmath.mpf(m), mpmath.mpf(epsilon)) <= delta
             assert gaussian_delta(mpmath.mpf(m) * (1 + mpmath.mpf("1e-11")), mpmath.mpf(epsilon)) > delta
         half, figure = Fraction(m) ** 2 / 2, leading_figure(rho.guarantee)
         assert Fraction(figure) <= half < Fraction(math.nextafter(figure, 1.0))
-        [curve] = [each for each in curves(ApproxDP(epsilon=epsilon, delta=delta)) if each.holds == LARGEST]
+        [curve] = [
+            each for each in curves(ApproxDP(epsilon=epsilon, delta=delta)) if each.holds == LARGEST_GAUSSIAN
+        ]
         assert curve.delta(epsilon) == pytest.approx(delta, rel=1e-9)
 
 

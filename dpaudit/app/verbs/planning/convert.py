@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
+from dpaudit.accountants.curves.conversion_table import LARGEST, LARGEST_GAUSSIAN, Conversion, largest
 from dpaudit.app.options.claim_options import StatedClaim, figure_options
 from dpaudit.app.options.option import option, plot_option
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
@@ -30,7 +30,7 @@ _HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds"
     epilog="""\b
 Examples:
   dpaudit convert --rho 0.5 --delta 1e-6
-  dpaudit convert --epsilon 1 --delta 1e-6    (what Gaussian noise meets it)
+  dpaudit convert --epsilon 1 --delta 1e-6    (the largest rho and mu that prove it)
   dpaudit convert --alpha 8 --epsilon 1       (from Renyi DP)
   dpaudit convert --rho 0.5 --output-format latex --plot curve.svg
 
@@ -41,7 +41,7 @@ exceeds, relatively, what no conversion that always holds can be below.
 @figure_options(
     rho="From rho-zCDP.",
     mu="From mu-GDP.",
-    epsilon="From epsilon-DP; with --delta, what Gaussian noise meets the target.",
+    epsilon="From epsilon-DP; with --delta, the largest rho and mu that prove the target.",
 )
 @option("--alpha", float, "With --epsilon: from (alpha, epsilon)-Renyi DP.")
 @option(
@@ -70,10 +70,10 @@ def convert(
         require_points(deltas, orders)
     drawn: list[AnyGuarantee] = [given]
     if isinstance(given, PureDP) and deltas:
-        rows = [row for delta in deltas for row in largest_gaussian(given.epsilon, delta)]
+        rows = [row for delta in deltas for row in largest(given.epsilon, delta)]
         drawn = [ApproxDP(epsilon=given.epsilon, delta=delta) for delta in deltas]
         targets = " or ".join(str(target) for target in drawn)
-        name = f"the least Gaussian noise that meets {targets}"
+        name = f"the largest figures that prove {targets}"
         start: dict[str, Any] = {"kind": "approx-dp", "epsilon": given.epsilon, "deltas": list(deltas)}
     else:
         rows = conversions(given, deltas=deltas or DELTAS, orders=orders or ORDERS)
@@ -119,7 +119,7 @@ def _cells(row: Conversion) -> list[str]:
     return [
         f"{scale} at {guarantee.alpha:g}" if isinstance(guarantee, RDP) else scale,
         "" if delta is None else f"{delta:g}",
-        lower(number) if row.holds == LARGEST else upper(number),
+        lower(number) if row.holds in {LARGEST, LARGEST_GAUSSIAN} else upper(number),
         slack,
         f"{row.method}: {row.source}",
         row.holds,
