@@ -1,5 +1,7 @@
 """The frozen pydantic model that every value type of the core is, and how its errors read."""
 
+import decimal
+import fractions
 import math
 import numbers
 import re
@@ -14,6 +16,36 @@ import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
+
+
+def up(exact: fractions.Fraction) -> float:
+    """The smallest double that is not below a rational number."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -sys.float_info.max
+    return nearest if fractions.Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def down(exact: fractions.Fraction) -> float:
+    """The largest double that is not above a rational number."""
+    return 0.0 - up(-exact)  # for zero not -0.0
+
+
+def as_double(value: object, rounded: Callable[[fractions.Fraction], float]) -> object:
+    """An exact number (int, Fraction, Decimal) as a double, rounded to the side that is safe for it.
+
+    Anything else is returned as it is, to be read or refused as a double.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Rational | decimal.Decimal):
+        return value
+    if isinstance(value, decimal.Decimal) and not value.is_finite():
+        return float(value)
+    # A fraction of numpy's whole numbers would compute with them, and wrap round.
+    exact = fractions.Fraction(int(value) if isinstance(value, numbers.Integral) else value)
+    if abs(exact) > fractions.Fraction(sys.float_info.max):
+        return math.inf if exact > 0 else -math.inf
+    return rounded(exact)
 
 
 def finite(value: float) -> float:

@@ -1,7 +1,6 @@
 """Rounding that is known: rationals and sums rounded outwards, products with what rounding took from them."""
 
 import math
-import sys
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
@@ -9,25 +8,25 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.models import down, up
+
+__all__ = [
+    "Doubles",
+    "Vector",
+    "down",
+    "exact_product",
+    "exact_sum",
+    "sqrt_down",
+    "sqrt_up",
+    "sum_up",
+    "up",
+]
+
 #: An array of doubles of one axis.
 Vector: TypeAlias = NDArray[np.float64]
 
 #: A double, or an array of them: each operation below rounds each entry alike.
 Doubles = TypeVar("Doubles", float, Vector)
-
-
-def up(exact: Fraction) -> float:
-    """The smallest double that is not below a rational number."""
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -sys.float_info.max
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
-def down(exact: Fraction) -> float:
-    """The largest double that is not above a rational number."""
-    return 0.0 - up(-exact)  # for zero not -0.0
 
 
 def sqrt_up(exact: Fraction) -> float:

@@ -95,12 +95,15 @@ def largest(epsilon: float, delta: float) -> list[Conversion]:
     anything that is mu-GDP. Gaussian noise alone meets the target up to rho = mu^2 / 2.
     """
     mu = gaussian_mu(epsilon, delta)
-    found = (
+    found: tuple[tuple[AnyGuarantee, str, str, str], ...] = (
         (budget_for(ApproxDP(epsilon=epsilon, delta=delta)), "zcdp", CANONNE, LARGEST),
         (GDP(mu=mu), "gdp", BALLE_WANG, LARGEST),
         (ZCDP(rho=down(Fraction(mu) ** 2 / 2)), "gdp", BALLE_WANG, LARGEST_GAUSSIAN),
     )
-    return [Conversion(*each, target_delta=delta) for each in found]
+    return [
+        Conversion(guarantee, method, source, holds, target_delta=delta)
+        for guarantee, method, source, holds in found
+    ]
 
 
 def curves(given: AnyGuarantee) -> list[ConversionCurve]:

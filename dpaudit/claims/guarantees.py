@@ -1,17 +1,24 @@
 """Privacy guarantees: what a claim states and what an accountant bounds."""
 
+from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from dpaudit.models import AboveOne, Fraction, Model, NonNegative
+from dpaudit.models import AboveOne, Fraction, Model, NonNegative, as_double, down, up
+
+#: Figures of a guarantee: an exact number, such as Fraction(1, 3), is rounded up, since the guarantee of the
+#: smaller double is stronger. An order is rounded down: what holds at an order holds at every smaller one.
+Upper = Annotated[NonNegative, BeforeValidator(partial(as_double, rounded=up))]
+UpperFraction = Annotated[Fraction, BeforeValidator(partial(as_double, rounded=up))]
+Order = Annotated[AboveOne, BeforeValidator(partial(as_double, rounded=down))]
 
 
 class PureDP(Model):
     """epsilon-differential privacy (Dwork, McSherry, Nissim, Smith 2006)."""
 
     kind: Literal["pure-dp"] = "pure-dp"
-    epsilon: NonNegative
+    epsilon: Upper
 
     def __str__(self) -> str:
         return f"{self.epsilon:.6g}-DP"
@@ -21,8 +28,8 @@ class ApproxDP(Model):
     """(epsilon, delta)-differential privacy (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006)."""
 
     kind: Literal["approx-dp"] = "approx-dp"
-    epsilon: NonNegative
-    delta: Fraction
+    epsilon: Upper
+    delta: UpperFraction
 
     def __str__(self) -> str:
         return f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
@@ -32,7 +39,7 @@ class ZCDP(Model):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
 
     kind: Literal["zcdp"] = "zcdp"
-    rho: NonNegative
+    rho: Upper
 
     def __str__(self) -> str:
         return f"{self.rho:.6g}-zCDP"
@@ -42,8 +49,8 @@ class RDP(Model):
     """(alpha, epsilon)-Renyi differential privacy (Mironov 2017)."""
 
     kind: Literal["rdp"] = "rdp"
-    alpha: AboveOne
-    epsilon: NonNegative
+    alpha: Order
+    epsilon: Upper
 
     def __str__(self) -> str:
         return f"({self.alpha:.6g}, {self.epsilon:.6g})-RDP"
@@ -53,7 +60,7 @@ class GDP(Model):
     """mu-Gaussian differential privacy (Dong, Roth, Su 2022)."""
 
     kind: Literal["gdp"] = "gdp"
-    mu: NonNegative
+    mu: Upper
 
     def __str__(self) -> str:
         return f"{self.mu:.6g}-GDP"

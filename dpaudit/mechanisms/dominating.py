@@ -2,14 +2,29 @@
 
 A pair names two output distributions whose trade-off bounds that of every two neighbouring data sets (Zhu,
 Dong and Wang 2022, Definition 7), or the guarantee that is known in their place. Parameters are the ledger's
-doubles and exact quotients of them: accountants round. A new mechanism with one of these pairs needs no
-change of any accountant.
+doubles and exact quotients of them: accountants round. Where a figure is a double, a quotient is given as it
+is, as in ``Pure(Fraction(1, 3))``: it is rounded up, where ``float`` could round it down. A new mechanism
+with one of these pairs needs no change of any accountant.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TypeAlias
+
+from dpaudit.models import as_double, up
+
+
+class _RoundedUp:
+    """A pair that dominates those of its kind with smaller figures: exact figures are rounded up."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # each is a dataclass
+            value = getattr(self, field.name)
+            if field.type is float and not isinstance(value, float):
+                object.__setattr__(self, field.name, as_double(value, up))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class Response(_RoundedUp):
     """Randomized response among `categories`."""
 
     epsilon: float
@@ -78,21 +93,21 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRange:
+class BoundedRange(_RoundedUp):
     """Every pair whose losses lie in one interval of length epsilon (Durfee and Rogers 2019)."""
 
     epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
+class Pure(_RoundedUp):
     """A pair that dominates every epsilon-DP pair."""
 
     epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
-class Approx:
+class Approx(_RoundedUp):
     """Every (epsilon, delta)-DP pair."""
 
     epsilon: float
@@ -126,7 +141,7 @@ class Smooth:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(_RoundedUp):
     """Noise on the sum over a Poisson sample: one run, of `times` composed.
 
     `inner` dominates two samples of which one holds another unit in a unit's place. `contribution` bounds a
@@ -171,7 +186,7 @@ Inner: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(_RoundedUp):
     """A mechanism on a secret sample that holds a given unit with probability `rate` at most.
 
     `change` dominates two samples of which one holds another unit in a unit's place, `own` those of which
@@ -225,7 +240,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled:
+class Shuffled(_RoundedUp):
     """Answers of so many users in random order, each epsilon-DP for its user.
 
     `categories` is given for randomized response, whose pair is another than that of any epsilon-DP answer.

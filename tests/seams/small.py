@@ -1,0 +1,398 @@
+"""Rows about reports, logs, books, conversions and exact numbers: where a reader is told what is not so."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import tempfile
+import unicodedata
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from markdown_it import MarkdownIt
+
+import dpaudit
+from dpaudit import ZCDP, ApproxDP, Claim, PureDP
+from dpaudit.accountants.book import Book
+from dpaudit.accountants.closed_forms.conversions import zcdp_epsilon
+from dpaudit.app.main import main
+from dpaudit.mechanisms import dominating
+from tests.seams.case import Case
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        yield Path(name)
+
+
+def _called(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+# A budget by a conversion that holds for Gaussian noise alone.
+
+
+def _converted(row: int) -> str:
+    """Whether the rho in a row of the answer for (1, 1e-6) proves that of everything that is rho-zCDP."""
+    answer = json.loads(_called("convert", "--epsilon", 1, "--delta", 1e-6, "--output-format", "json").output)
+    found = [one for one in answer["rows"] if one["guarantee"]["kind"] == "zcdp"][row]
+    proves = zcdp_epsilon(found["figure"], 1e-6) <= 1.0
+    return f"{found['holds']}: {'proves it' if proves else 'does not'}"
+
+
+def _book_remedy(budget: Any) -> str:
+    """Which conversion a book names where a budget or a cost is on another scale."""
+    with _folder(), Book("book.sqlite") as book:
+        try:
+            book.open_account("patients", budget, unit="row", neighbouring="replace-one")
+            book.reserve("patients", ZCDP(rho=0.1))
+        except dpaudit.DpauditError as error:
+            return error.remedy
+    return "accepted"
+
+
+# Text of others in a log.
+
+_COMMAND_NAMES = {
+    "two colons": "a\n::error title=forged::all is well",
+    "two colons after spaces": "a\n \t::set-output name=x::y",
+    "two colons after a carriage return": "a\r::stop-commands::x",
+    "the older form": "a ##[error]forged",
+    "that of Azure": "a ##vso[task.complete]",
+    "a line that wraps": f"{'x' * 79} ::error::forged",
+    "a word that is broken": f"{'x' * 80}::error::forged",
+}
+
+
+def _runner_reads(text: str) -> list[str]:
+    """The lines that GitHub's runner takes for commands, after its `TryParse` and `TryParseV2`."""
+    lines = text.replace("\r", "\n").split("\n")
+    return [line for line in lines if line.strip().startswith("::") or "##[" in line or "##vso[" in line]
+
+
+def _log_of(name: str) -> str:
+    """What a runner reads in everything that `ledger check` prints of a ledger whose label is a name."""
+    with _folder():
+        ledger = dpaudit.run(_released_as(name), [0.0], claim=Claim(ZCDP(rho=0.5), unit="row"), seed=1).ledger
+        ledger.write("ledger.jsonl")
+        outputs = [_called("verify", "ledger.jsonl"), _called("ledger", "show", "ledger.jsonl")]
+        outputs += [_called("verify", f"{name}.jsonl"), _called("book", "show", name)]
+        outputs += [_called("verify", "ledger.jsonl", "--output-format", "json")]
+    json.loads(outputs[-1].stdout)
+    found = [line for one in outputs for line in _runner_reads(one.output)]
+    return f"commands: {len(found)}"
+
+
+def _released_as(name: str) -> Callable[..., Any]:
+    def released(rows: Any, curator: Any) -> Any:
+        noise = dpaudit.Gaussian(sigma=1.0, sensitivity=dpaudit.L2(1.0))
+        return curator.release(0.0, noise, label=name)
+
+    return released
+
+
+def _raised(name: str) -> str:
+    """What a runner reads where a target raises an exception whose class has a name of several lines."""
+    with _folder():
+        code = f"def target(rows, curator):\n    raise type({name!r}, (Exception,), {{}})(1)\n"
+        Path("mine.py").write_text(code, encoding="utf-8")
+        found = _called("run", "mine.py:target", "--rho", 1, "--unit", "row", "--in-process")
+        found_too = _called("certify", "mine.py:target", "--rho", 1, "--unit", "row", "-o", "out")
+    assert found.exit_code != 0
+    assert found_too.exit_code != 0
+    return f"commands: {len(_runner_reads(found.output + found_too.output))}"
+
+
+# A certificate's words in a page.
+
+FORGED = (
+    "x\n```\n# Forged\n<script>alert(1)</script>\n![forged](http://forged)\n````\n# Forged\n\x1b[31m\u202e"
+)
+
+
+def _strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, str):
+        yield path
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _strings(part, (*path, name))
+    elif isinstance(value, list):
+        for index, part in enumerate(value[:1]):
+            yield from _strings(part, (*path, index))
+
+
+def _with(record: Any, path: tuple[Any, ...], new: Any) -> Any:
+    copy = json.loads(json.dumps(record))
+    place = copy
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = new
+    return copy
+
+
+def _certified() -> Any:
+    """A certificate's record, and its ledger's text."""
+    with _folder():
+        assert _called("certify", "dp-apvi", "-o", "out").exit_code == 0
+        return json.loads(Path("out/certificate.json").read_text()), Path("out/ledger.jsonl").read_text()
+
+
+def _forged_page(form: str, new: str) -> str:
+    """What a reader of Markdown, as CommonMark and GitHub read it, sees of words of a certificate."""
+    record, ledger = _certified()
+    seen: set[str] = set()
+    accepted = 0
+    with _folder():
+        Path("ledger.jsonl").write_text(ledger)
+        for path in _strings(record):
+            Path("certificate.json").write_text(json.dumps(_with(record, path, new)))
+            done = _called("report", "certificate.json", "--format", form)
+            accepted += done.exit_code == 0
+            if done.exit_code == 0:
+                seen |= _forged_in(done.stdout)
+    assert accepted > 3
+    return f"forged: {', '.join(sorted(seen)) or 'nothing'}"
+
+
+def _forged_in(page: str) -> set[str]:
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(page)
+    found = set()
+    for before, token in itertools.pairwise(tokens):
+        if before.type == "heading_open" and "Forged" in token.content:
+            found.add("heading")
+        kinds = {token.type, *(child.type for child in token.children or ())}
+        found |= kinds & {"html_block", "html_inline", "image"}
+    if any(unicodedata.category(one) in {"Cf", "Cc"} for one in page.replace("\n", "")):
+        found.add("unseen characters")
+    return found
+
+
+# Books.
+
+
+def _second_budget(first: str, second: str) -> str:
+    with _folder():
+        assert _called("book", "open", first, "--rho", 1, "--unit", "row").exit_code == 0
+        return _outcome(_called("book", "open", second, "--rho", 1, "--unit", "row"))
+
+
+def _outcome(done: Result) -> str:
+    if done.exit_code == 0:
+        return "accepted"
+    error = next(line for line in done.stderr.split("\n") if line.startswith("error:"))
+    return f"exit {done.exit_code}, {error}"
+
+
+def _others(budget: str) -> str:
+    """What a book shows of one account beside another, whose budget is stated so."""
+    with _folder():
+        _called("book", "open", "other", "--rho", 1, "--unit", "row")
+        opened = _called("book", "open", "large", *budget.split(), "--unit", "row")
+        shown = _called("book", "show")
+        both = "both" if "large" in shown.stdout else "the other one"
+        return f"{_outcome(opened)[:6]}, {both} shown" if "other" in shown.stdout else "nothing shown"
+
+
+def _reserved(figure: str) -> str:
+    with _folder():
+        _called("book", "open", "patients", "--rho", 1, "--unit", "row")
+        return _outcome(_called("book", "reserve", "patients", "--rho", figure))
+
+
+def _planned(number: str) -> str:
+    with _folder():
+        Path("plan.toml").write_text(
+            f'[[release]]\nmechanism = "gaussian"\nsigma = 1.0\nsensitivity = {number}'
+        )
+        return _outcome(_called("epsilon", "plan.toml"))
+
+
+# Exact figures of guarantees and pairs.
+
+
+def _rounded(make: Callable[[Any], Any], exact: Fraction) -> str:
+    try:
+        found = make(exact)
+    except dpaudit.DpauditError:
+        return "refused"
+    return "at least the truth" if Fraction(found) >= exact else "below the truth"
+
+
+_THIRD = Fraction(1, 3)
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "Pure": lambda e: dominating.Pure(e).epsilon,
+    "BoundedRange": lambda e: dominating.BoundedRange(e).epsilon,
+    "Approx": lambda e: dominating.Approx(0.1, e).delta,
+    "PureDP": lambda e: PureDP(epsilon=e).epsilon,
+    "ApproxDP": lambda e: ApproxDP(epsilon=1.0, delta=e).delta,
+    "ZCDP": lambda e: ZCDP(rho=e).rho,
+}
+
+CASES = [
+    Case(
+        "Gaussian-only conversion",
+        "the first rho for a target",
+        False,
+        lambda: _converted(0),
+        ".*: proves it",
+    ),
+    Case(
+        "Gaussian-only conversion",
+        "the rho of a Gaussian release is named as such",
+        True,
+        lambda: _converted(1),
+        "largest of a Gaussian release.*: does not",
+    ),
+    Case(
+        "Gaussian-only conversion",
+        "a book asked for an approximate budget",
+        True,
+        lambda: _book_remedy(ApproxDP(epsilon=1.0, delta=1e-6)),
+        ".*budget_for.*",
+    ),
+    Case(
+        "Gaussian-only conversion",
+        "a cost on another scale than the budget",
+        True,
+        lambda: _book_remedy(dpaudit.GDP(mu=1.0)),
+        ".*dpaudit epsilon.*",
+    ),
+    *(
+        Case(
+            "text of others in a log",
+            f"a label with {what}",
+            True,
+            lambda name=name: _log_of(name),
+            "commands: 0",
+        )
+        for what, name in _COMMAND_NAMES.items()
+    ),
+    Case(
+        "text of others in a log", "a label with colons inside", False, lambda: _log_of("a::b"), "commands: 0"
+    ),
+    Case(
+        "text of others in a log",
+        "an exception class with a line break in its name",
+        True,
+        lambda: _raised("Bad\n::error::forged"),
+        "commands: 0",
+    ),
+    *(
+        Case(
+            "a certificate's words in a page",
+            f"words that end a code block, as {form}",
+            True,
+            lambda form=form: _forged_page(form, FORGED),
+            "forged: nothing",
+        )
+        for form in ("md", "card")
+    ),
+    Case(
+        "a certificate's words in a page",
+        "ordinary words as md",
+        False,
+        lambda: _forged_page("md", "dpaudit certify mine.py:algorithm"),
+        "forged: nothing",
+    ),
+    *(
+        Case(
+            "two budgets that look the same",
+            what,
+            True,
+            lambda first=first, second=second: _second_budget(first, second),
+            "exit 2, error: DPA105.*",
+        )
+        for what, first, second in (
+            ("composed and decomposed", "donn\u00e9es", "donne\u0301es"),
+            ("a space at the end", "patients", "patients "),
+            ("a space of another width inside", "my patients", "my\u2003patients"),
+            ("an invisible space", "patients", "pati\u200bents"),
+            ("a filler", "patients", "patients\u3164"),
+            ("a Cyrillic letter", "patients", "p\u0430tients"),
+            ("full width", "patients", "\uff50atients"),
+            ("another case", "patients", "Patients"),
+        )
+    ),
+    Case(
+        "two budgets that look the same",
+        "another name",
+        False,
+        lambda: _second_budget("a-1", "a-2"),
+        "accepted",
+    ),
+    Case(
+        "two budgets that look the same",
+        "another accent",
+        False,
+        lambda: _second_budget("pâte", "pate"),
+        "accepted",
+    ),
+    *(
+        Case(
+            "a figure past all sense",
+            f"a budget of {given}",
+            True,
+            lambda given=given: _others(given),
+            "exit 2.*",
+        )
+        for given in ("--mu 1e16", "--mu 1e200", "--rho 1e300", "--epsilon 1e308 --delta 1e-6")
+    ),
+    Case("a figure past all sense", "a budget of 1", False, lambda: _others("--mu 1"), "accept, both shown"),
+    *(
+        Case(
+            "a positive number that becomes 0",
+            f"a cost of {given}",
+            True,
+            lambda given=given: _reserved(given),
+            "exit 2, error: DPA105.*too small.*",
+        )
+        for given in ("1e-400", "0.1e-999999999999", "4e-324", "1e-320")
+    ),
+    Case(
+        "a positive number that becomes 0",
+        "a cost of 0.0e-400",
+        False,
+        lambda: _reserved("0.0e-400"),
+        "accepted",
+    ),
+    Case(
+        "a positive number that becomes 0", "a cost of 1e-300", False, lambda: _reserved("1e-300"), "accepted"
+    ),
+    Case(
+        "a positive number that becomes 0",
+        "a planned sensitivity of 1e-400",
+        True,
+        lambda: _planned("1e-400"),
+        "exit 2, error: DPA105.*too small.*",
+    ),
+    Case(
+        "a positive number that becomes 0",
+        "a planned sensitivity of 1.0",
+        False,
+        lambda: _planned("1.0"),
+        "accepted",
+    ),
+    *(
+        Case(
+            "an exact figure rounded down",
+            f"{exact} as {name}",
+            True,
+            lambda make=make, exact=exact: _rounded(make, exact),
+            "at least the truth",
+        )
+        for name, make in _MAKERS.items()
+        for exact in (_THIRD, Fraction(2, 3) ** 40)
+    ),
+    Case(
+        "an exact figure rounded down",
+        "1/2 as PureDP",
+        False,
+        lambda: _rounded(_MAKERS["PureDP"], Fraction(1, 2)),
+        "at least.*",
+    ),
+]
