@@ -178,6 +178,14 @@ class NotCertifiable(InputError):
     default_remedy = "run the algorithm to its end with live noise, and state a claim"
 
 
+class TrustMismatch(InputError):
+    """A mechanism whose figures rest on a trust that nobody has under the ledger's trust model."""
+
+    code = "DPA405"
+    default_why = "its figures hold only where somebody is trusted with what it needs"
+    default_remedy = "state trust_model central, or record the mechanism that a unit runs on its own data"
+
+
 class ScheduleBroken(InputError):
     """A release out of the order that the curator holds it to."""
 

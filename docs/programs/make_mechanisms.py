@@ -17,7 +17,7 @@ from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
@@ -34,6 +34,10 @@ obligation**: the theorem that its cost rests on, and what that theorem requires
 compose is the subject of the [accountants](accountants.md). The algorithm has to meet the obligation. Where the
 curator clips, it is met by construction; where a sensitivity is `declared`, it is taken on trust and listed under
 *Not checked*, and replay looks for a pair that breaks it.
+
+Some figures rest on a trusted party: one that draws a sample and keeps it secret, shuffles answers, or counts
+the units of a key. *Trust* names the trust models under which somebody is that party; a ledger under another
+one is [refused](../errors.md#dpa405-trustmismatch), whether it is run, written by hand or read.
 
 ## What one release costs
 
@@ -94,11 +98,13 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
     yield f"\n## {kind}\n\n"
     first, _, obligation = words.partition("Obligation: ")
     yield f"{first}**Obligation.** {obligation[:1].upper()}{obligation[1:]}\n\n"
+    admitted = ", ".join(trust for trust in TrustModel if example(kind).lacks(trust) is None)
     names = [name for name in mechanism.model_fields if name != "kind"]
     yield f"- Class: `dpaudit.mechanisms.{mechanism.__name__}({', '.join(names)})`\n"
     norms = getattr(mechanism, "norms", ())
     if norms:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
+    yield f"- Trust: {admitted}\n"
     if mechanism.released_by is None:
         yield "- Drawn by: nobody here; it is for ledgers of what runs elsewhere\n"
     elif mechanism.released_by == "release_opaque":

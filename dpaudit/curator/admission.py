@@ -130,7 +130,11 @@ class Admission(NeverCopied):
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
     def line(self, label: str, mechanism: AnyMechanism, count: int = 1, **stated: Unpack[Stated]) -> Release:
-        """Internal: as `new_release`, with the grid where this run's noise comes out on grids."""
+        """Internal: as `new_release`, with the grid where this run's noise comes out on grids.
+
+        Raises `TrustMismatch`: the run's trust model does not admit the mechanism.
+        """
+        self.ledger.require_admits(mechanism, f"release {label!r}")
         return new_release(label, mechanism, count, on_grid=self.ledger.header.noise.on_grid, **stated)
 
     def charge(self, release: Release, where: str | None = None) -> None:

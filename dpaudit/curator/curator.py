@@ -422,13 +422,11 @@ class Curator(Admission):
         Returns:
             The counts of the randomized answers, [categories].
         """
+        release = self.line(label, mechanism, **stated)
         query = as_query(answers, label)
         local = mechanism.require_fits(query, f"release {label!r}")
-        self.require_one_unit(query.size, f"release {label!r}")
         exact = counted(query, local.categories)
-        return self._answer(
-            self.line(label, mechanism, **stated), query, mechanism.answering(), query, exact=exact
-        )
+        return self._answer(release, query, mechanism.answering(), query, exact=exact)
 
     def sparse_vector(
         self,
@@ -654,6 +652,7 @@ class Curator(Admission):
     def _bounded(
         self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str, basis: Basis = "clipped"
     ) -> tuple[AnyMechanism, Norm]:
+        self.ledger.require_admits(mechanism, f"release {label!r}")
         relation = self.ledger.header.neighbouring
         return bounded(mechanism, bound, relation, acute=acute, label=label, basis=basis)
 

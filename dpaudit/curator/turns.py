@@ -52,7 +52,6 @@ class SampledStream(NeverCopied):
             what = f"contributions of shape {given.shape} in a stream of {self._shape}"
             remedy = "give one row per unit of privacy, each of the shape that the stream was made for"
             raise InvalidParameter(what, where=self._where, remedy=remedy)
-        self._admission.require_one_unit(len(given), self._where)
         rows = clip_rows(given, self._bound, self._mechanism.sensitivity.norm, self._exponent)
         query = as_query(total(rows).to_doubles(), self._release.label)
         with self._admission.lock:

@@ -195,6 +195,7 @@ class LedgerStream(LedgerFacts):
                     # A last line without its newline is whole; one with something else there was edited.
                     self.complete = False
             if taken is not None:
+                self.require_admits(taken.mechanism, where)
                 self.number += 1
                 yield taken
 

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import Guarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
-from dpaudit.errors import InvalidParameter, NotCertifiable
+from dpaudit.errors import InvalidParameter, NotCertifiable, TrustMismatch
 from dpaudit.ledger.numbers import canonical_json
+from dpaudit.mechanisms.base import BaseMechanism
 from dpaudit.models import Count, Model, Parameters
 from dpaudit.noise.randomness import EXACT_SAMPLER, FLOATING_POINT_SAMPLER, Sampler
 
@@ -124,6 +125,19 @@ class LedgerFacts:
     def hash(self) -> str:
         """The hash of the last line, which depends on every line before it."""
         return self._hash
+
+    def require_admits(self, mechanism: BaseMechanism, where: str) -> None:
+        """Raise `TrustMismatch` unless the header's trust model admits a mechanism."""
+        trust = self.header.trust_model
+        lacked = mechanism.lacks(trust) if isinstance(mechanism, BaseMechanism) else None
+        if lacked is None:
+            return
+        kind = type(mechanism).model_fields["kind"].default
+        own = getattr(mechanism, "mechanism", getattr(mechanism, "local", None))
+        alone = "the mechanism" if own is None else f"the {own.kind} mechanism"
+        why = f"nobody is trusted to {lacked}"
+        remedy = f"state trust_model central if somebody is, or record {alone} that a user runs alone"
+        raise TrustMismatch(f"a {kind} mechanism under {trust} trust", where=where, why=why, remedy=remedy)
 
     def require_certifiable(self) -> None:
         """Raise `NotCertifiable` with the reasons, unless this ledger may carry a certificate."""

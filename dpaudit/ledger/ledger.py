@@ -55,7 +55,13 @@ class Ledger(LedgerFacts):
         return iter(self.releases)
 
     def append(self, release: Release) -> None:
-        """Write one release; raises `RecordAfterFooter` if the ledger is finished."""
+        """Write one release.
+
+        Raises:
+            RecordAfterFooter: the ledger is finished.
+            TrustMismatch: its trust model does not admit the mechanism.
+        """
+        self.require_admits(release.mechanism, f"release {release.label!r}")
         if self.complete:
             late, where = f"release {release.label!r} after the end of the ledger", self.place
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import CONVERSIONS, Norm, Sensitivity
 from dpaudit.errors import InvalidParameter, NormMismatch
 from dpaudit.mechanisms import dominating
@@ -82,12 +83,21 @@ class BaseMechanism(Model):
     noise_field: ClassVar[Literal["sigma", "scale", "epsilon"] | None] = None
     #: The code (`certificate.conditions.Code`) of what its figures take on trust, beside a sensitivity.
     condition: ClassVar[str | None] = None
+    #: What somebody is trusted to do, so that its figures hold; None: a unit may run it on its own data.
+    trusted_to: ClassVar[str | None] = None
     #: Values of fields without which there is no mechanism, but on which its cost does not depend.
     beside_cost: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def dominating_pair(self) -> dominating.Pair:
         """What one run costs at most."""
+
+    def lacks(self, trust: TrustModel) -> str | None:
+        """Return what nobody is trusted to do under a trust model, so that it does not admit the mechanism.
+
+        None: it does. Under joint trust whoever runs the algorithm is trusted, as under central trust.
+        """
+        return self.trusted_to if trust is TrustModel.LOCAL else None
 
     def answering(self) -> Callable[..., Array]:
         """What draws the outputs of one release, question after question: ``(*given, randomness) -> output``.

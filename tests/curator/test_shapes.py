@@ -41,9 +41,6 @@ from dpaudit.mechanisms import (
     AnyMechanism,
     NegativeBinomial,
     PrivateSelection,
-    RandomAllocation,
-    SampledRecords,
-    Shuffled,
     TrialRelease,
 )
 
@@ -313,12 +310,6 @@ def best(curator: Curator, rows: Any) -> Any:
 
 OF_ONE_USER: dict[str, Callable[[Curator, Any], Any]] = {
     "sum": lambda c, rows: c.release_sum(rows, bound=1.0, mechanism=CLIPPED, label="sum"),
-    "records": lambda c, rows: c.release_sum(
-        rows[:, None],
-        bound=1.0,
-        mechanism=SampledRecords(rate=0.1, records=1, mechanism=CLIPPED),
-        label="sum",
-    ),
     "gram": lambda c, rows: c.release_gram(rows, bound=1.0, mechanism=CLIPPED, label="gram"),
     "counts": lambda c, rows: c.release_counts(
         rows.astype(np.int64), shape=(2,), bound=1.0, mechanism=CLIPPED, label="counts"
@@ -326,13 +317,7 @@ OF_ONE_USER: dict[str, Callable[[Curator, Any], Any]] = {
     "stream": lambda c, rows: c.stream(
         TreeAggregation(sigma=2.0, steps=5, sensitivity=L2(2)), "stream", (1,), bound=1.0
     ).add(rows),
-    "turns": lambda c, rows: c.sampled_stream(
-        RandomAllocation(mechanism=CLIPPED, steps=2), "turns", shape=(1,), bound=1.0
-    ).add(rows),
     "batches": lambda c, rows: c.batches(CLIPPED, "batch", (1,), bound=1.0).draw(len(rows)),
-    "shuffled": lambda c, rows: c.release_shuffled(
-        rows[:, 0], Shuffled(local=RandomizedResponse(epsilon=1.0), users=len(rows)), label="counts"
-    ),
     "trial": best,
 }
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 from click.testing import CliRunner
 
 import dpaudit
@@ -11,15 +16,24 @@ from dpaudit.app.main import main
 from dpaudit.claims.guarantees import leading_figure
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1, L2
+from dpaudit.curator.curator import Curator
+from dpaudit.errors import DpauditError
 from dpaudit.mechanisms import (
     AnyMechanism,
     DiscreteLaplace,
+    FixedSizeSampled,
     Gaussian,
+    KeySelection,
     Laplace,
     MatrixMechanism,
+    NegativeBinomial,
     PoissonSampled,
+    PrivateSelection,
+    RandomizedResponse,
     SampledMatrix,
+    Shuffled,
     Toeplitz,
+    TrialRelease,
     TruncatedPoissonSampled,
 )
 from tests.mechanisms import worst_pairs as exactly
@@ -62,6 +76,59 @@ def _alone(rate: float, sigma: float, one: float, other: float) -> exactly.Pair:
     return exactly.shifted(*laws, exactly.gaussian(sigma), 14.0 * sigma)
 
 
+def _verified(mechanism: AnyMechanism, trust: str) -> Callable[[], str]:
+    """What `dpaudit verify` says of a ledger file by hand, with a claim that its figure proves."""
+
+    def verdict() -> str:
+        claim = {"guarantee": {"kind": "approx-dp", "epsilon": 0.5, "delta": 1e-6}}
+        header = {
+            "record": "header",
+            "schema": "dpaudit.ledger/1",
+            "algorithm": "survey",
+            "unit": "user",
+            "neighbouring": "replace-one",
+            "trust_model": trust,
+            "claim": claim,
+        }
+        line = {"record": "release", "label": "answers", "mechanism": mechanism.to_json()}
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "ledger.jsonl"
+            path.write_text(f"{json.dumps(header)}\n{json.dumps(line)}\n")
+            said = _printed(f"verify {path} --allow-unhashed")().replace(str(path), path.name)
+        proved = re.search(r"proof (\w+) - (\(.+?\))", said)
+        return f"{proved[1]} {proved[2]}" if proved else said
+
+    return verdict
+
+
+def _ran(work: Callable[[Curator], object], trust: str) -> Callable[[], str]:
+    """What a run says in which every user's curator, or under another trust the only one, does some work."""
+
+    def algorithm(data: object, curator: Curator) -> None:
+        del data
+        if trust != "local":
+            work(curator)
+            return
+        with curator.user(0) as user:
+            work(user)
+
+    def verdict() -> str:
+        try:
+            ran = dpaudit.run(
+                algorithm,
+                None,
+                unit="user",
+                neighbouring="replace-one",
+                trust_model=trust,
+                users=1 if trust == "local" else None,
+            )
+        except DpauditError as error:
+            return f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return f"ran: {', '.join(one.mechanism.kind for one in ran.ledger)}"
+
+    return verdict
+
+
 _NOT_BELOW = r"not below the truth: .*"
 _ASKS = r"exit 2: .*needs --sensitivity why: .* do: add --sensitivity 2{} for rows clipped to the norm 1"
 _DISCRETE = DiscreteLaplace(scale=1.0, sensitivity=L1(1.0))
@@ -79,7 +146,28 @@ def _continuous(rate: float, one: float, other: float) -> exactly.Pair:
     return exactly.shifted(*laws, exactly.laplace(0.4), 16.0)
 
 
+_ANSWER = RandomizedResponse(epsilon=1.0)
+_SHUFFLED = Shuffled(local=_ANSWER, users=1000)
+_NOISE = Gaussian(sigma=20.0, sensitivity=L2(2.0))
+_TRIED = PrivateSelection(
+    releases=(TrialRelease(mechanism=PoissonSampled(rate=0.01, mechanism=_NOISE, contribution=1.0)),),
+    repetitions=NegativeBinomial(eta=1.0, gamma=0.5),
+)
+
+
+def _sampled_sum(curator: Curator) -> object:
+    sampled = PoissonSampled(rate=0.01, mechanism=_NOISE)
+    return curator.release_sum(np.ones((1, 2)), bound=1.0, mechanism=sampled, label="sum")
+
+
+def _kept(curator: Curator) -> object:
+    keys = KeySelection(epsilon=0.1, delta=1e-7, changes=1)
+    return curator.release_keys([("ward",)], [1], keys, label="keys")
+
+
+_UNTRUSTED = r".*DPA405 {}: a {} mechanism under {} trust why: nobody is trusted to {}.*"
 _MEANING = "a parameter that means two things"
+_TRUST = "nobody is trusted with it"
 _SURPRISE = "a default that would surprise"
 CASES = [
     *(
@@ -170,5 +258,62 @@ CASES = [
         False,
         _printed("epsilon laplace --scale 1 --delta 1e-6"),
         r"exit 0: .*sensitivity 1 l1 declared \(add-or-remove-one\).*",
+    ),
+    *(
+        Case(_TRUST, f"a ledger by hand, {name}", True, _verified(mechanism, trust), _UNTRUSTED.format(*said))
+        for name, mechanism, trust, said in (
+            (
+                "shuffled answers, local trust",
+                _SHUFFLED,
+                "local",
+                ("ledger.jsonl:2", "shuffled", "local", "put the answers in a secret order"),
+            ),
+            (
+                "shuffled answers, joint trust",
+                _SHUFFLED,
+                "joint",
+                ("ledger.jsonl:2", "shuffled", "joint", "keep the other users' answers from one another"),
+            ),
+            (
+                "a sample of fixed size, local trust",
+                FixedSizeSampled(size=1, units=1000, mechanism=_NOISE),
+                "local",
+                ("ledger.jsonl:2", "fixed-size-sampled", "local", "draw who is in the sample"),
+            ),
+            (
+                "trials on a secret sample, local trust",
+                _TRIED,
+                "local",
+                ("ledger.jsonl:2", "private-selection", "local", "draw who is in the sample"),
+            ),
+        )
+    ),
+    Case(
+        _TRUST,
+        "a ledger by hand, shuffled answers, central trust",
+        False,
+        _verified(_SHUFFLED, "central"),
+        r"PROVED \(0\.148\d+, 1e-06\)",
+    ),
+    Case(
+        _TRUST,
+        "a ledger by hand, noise of a user's own, local trust",
+        False,
+        _verified(Gaussian(sigma=20.0, sensitivity=L2(2.0)), "local"),
+        r"PROVED \(0\.396\d+, 1e-06\)",
+    ),
+    *(
+        Case(_TRUST, f"a run, {name}, local trust", True, _ran(work, "local"), _UNTRUSTED.format(*said))
+        for name, work, said in (
+            ("a secret sample", _sampled_sum, ("release 'sum'", "poisson-sampled", "local", "draw who")),
+            ("keys that enough units have", _kept, ("release 'keys'", "key-selection", "local", "count the")),
+        )
+    ),
+    *(
+        Case(_TRUST, f"a run, {name}, joint trust", False, _ran(work, "joint"), f"ran: {kind}")
+        for name, work, kind in (
+            ("a secret sample", _sampled_sum, "poisson-sampled"),
+            ("keys that enough units have", _kept, "key-selection"),
+        )
     ),
 ]

@@ -47,6 +47,7 @@ class HiddenSample(BaseMechanism):
     """
 
     condition = "hidden-sample"
+    trusted_to = "draw who is in the sample, and to keep it secret"
 
     @property
     @abstractmethod

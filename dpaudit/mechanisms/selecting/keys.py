@@ -44,6 +44,7 @@ class KeySelection(BaseMechanism):
     """
 
     released_by = "release_keys"
+    trusted_to = "count the units that have a key"
     drawn_exactly = True
 
     kind: Literal["key-selection"] = "key-selection"

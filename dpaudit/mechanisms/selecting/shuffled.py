@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Queries
@@ -35,6 +36,7 @@ class Shuffled(BaseMechanism):
 
     released_by = "release_shuffled"
     condition = "one-answer-per-unit"
+    trusted_to = "put the answers in a secret order"
     drawn_exactly = True
 
     kind: Literal["shuffled"] = "shuffled"
@@ -45,6 +47,12 @@ class Shuffled(BaseMechanism):
         """By the mechanism's epsilon, and its categories if it is randomized response."""
         categories = self.local.categories if isinstance(self.local, RandomizedResponse) else None
         return dominating.Shuffled(self.local.epsilon, self.users, categories)
+
+    def lacks(self, trust: TrustModel) -> str | None:
+        """As `BaseMechanism.lacks`; under joint trust all other users together know their own answers."""
+        if trust is TrustModel.JOINT:
+            return "keep the other users' answers from one another"
+        return super().lacks(trust)
 
     def require_fits(self, answers: Array, where: str) -> RandomizedResponse:
         """The local mechanism; raises `InvalidParameter` unless it can randomize these answers, [users]."""

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field
 
+from dpaudit.claims.relations import TrustModel
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
 from dpaudit.mechanisms.base import Array, BaseMechanism, Times
@@ -117,6 +118,11 @@ class PrivateSelection(BaseMechanism):
         trial = tuple((one.mechanism.dominating_pair(), one.count) for one in self.releases)
         eta = self.repetitions.eta if isinstance(self.repetitions, NegativeBinomial) else None
         return dominating.Selected(trial, eta)
+
+    def lacks(self, trust: TrustModel) -> str | None:
+        """As `BaseMechanism.lacks`, of the mechanisms that a trial runs."""
+        found = (one.mechanism.lacks(trust) for one in self.releases)
+        return next((lacked for lacked in found if lacked is not None), None)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int] | None:
         """The same of what a trial is to the group: the theorems are about any two data sets."""
