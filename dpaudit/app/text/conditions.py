@@ -83,6 +83,7 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.ASSUMED: "assumed: {text}",
     Code.STATED: "{text}",
     Code.NO_AUDIT: "no audit was run",
+    Code.AUDIT_JUDGED_NOTHING: "the claim by experiment, since an audit judged nothing: {text}",
     Code.GIVEN_PAIRS: "a sampling audit covers only the given pairs",
     Code.RARE_EVENTS: (
         "a sampling audit does not see an event that is rarer than its resolution, whatever the event reveals"
@@ -143,6 +144,9 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
 }
 
+#: Shown before all others: no experiment has judged the claim.
+_FIRST: Final = frozenset({Code.NO_AUDIT, Code.AUDIT_JUDGED_NOTHING})
+
 #: Shown beside an audit's verdict, which says little where they hold.
 WARNED: Final = frozenset({Code.UNMOVED_MOST})
 
@@ -167,8 +171,9 @@ def sentence(condition: Condition) -> str:
 
 
 def sentences(conditions: Iterable[Condition]) -> list[str]:
-    """Conditions in words, in their order, each once."""
-    return list(dict.fromkeys(map(sentence, conditions)))
+    """Conditions in words, each once, in their order; that no experiment judged the claim comes first."""
+    ordered = sorted(conditions, key=lambda condition: condition.code not in _FIRST)
+    return list(dict.fromkeys(map(sentence, ordered)))
 
 
 def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
