@@ -61,16 +61,48 @@ def _countable(value: int) -> int:
     return value
 
 
-def _plain(value: object) -> object:
-    """A numpy number as Python's own; anything else unchanged, for pydantic to refuse."""
-    if type(value) is float or type(value) is int:
+def exact_double(value: Any) -> float:
+    """Return a number of any of Python's or numpy's types as the double that equals it.
+
+    A number between two doubles is refused: which of them is safe depends on what it is for. Raises
+    ValueError.
+    """
+    if type(value) is float:
         return value
-    if isinstance(value, numbers.Real):
-        item = getattr(value, "item", None)
-        return value if item is None else item()
-    if hasattr(value, "__float__"):  # as numpy's booleans and arrays have, which pydantic would convert
+    number = isinstance(value, numbers.Real | decimal.Decimal) and not isinstance(value, bool)
+    if not number:  # numpy's booleans are no numbers to Python either
         raise ValueError("must be a number")
+    if isinstance(value, float) or not _is_finite(value):
+        return float(value)
+    whole = isinstance(value, numbers.Integral)
+    exact = fractions.Fraction(int(value)) if whole else fractions.Fraction(*value.as_integer_ratio())
+    low, high = down(exact), up(exact)
+    if low != high:
+        raise ValueError(f"no double equals it: give {low!r} where less is safe, or {high!r} where more is")
+    return low
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a number is neither NaN nor infinite, whatever its type and however large."""
+    if isinstance(value, numbers.Rational):
+        return True
+    return value.is_finite() if isinstance(value, decimal.Decimal) else value - value == 0
+
+
+def _plain(value: object) -> object:
+    """A number as the double that equals it; anything but a number unchanged, for pydantic to refuse."""
+    if type(value) is float:
+        return value
+    if isinstance(value, numbers.Real | decimal.Decimal) or hasattr(value, "__float__"):
+        return exact_double(value)
     return value
+
+
+def _whole(value: object) -> object:
+    """One of numpy's whole numbers as Python's own; anything else unchanged, for pydantic to refuse."""
+    if isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else value
 
 
 #: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.
@@ -80,7 +112,7 @@ NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
 #: Costs are doubles: past the largest one, a count times a cost that was rounded to 0 could be anything.
-Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain), AfterValidator(_countable)]
+Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_whole), AfterValidator(_countable)]
 
 
 class FrozenMapping(Mapping[str, Any]):

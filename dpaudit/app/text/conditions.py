@@ -60,8 +60,8 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.MAPPED_RECORDS: (
-        "that the records which rows were mapped from are the units' own: what an algorithm made of them "
-        "before is not seen"
+        "that the records which rows were mapped from are the units' own, and that their values did not "
+        "choose the function: what an algorithm does before it calls `map=` is not seen"
     ),
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
