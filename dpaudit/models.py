@@ -2,6 +2,7 @@
 
 import decimal
 import fractions
+import functools
 import math
 import numbers
 import re
@@ -86,7 +87,9 @@ def _is_finite(value: Any) -> bool:
     """Whether a number is neither NaN nor infinite, whatever its type and however large."""
     if isinstance(value, numbers.Rational):
         return True
-    return value.is_finite() if isinstance(value, decimal.Decimal) else value - value == 0
+    if isinstance(value, decimal.Decimal):
+        return value.is_finite()
+    return bool(value == value and abs(value) != math.inf)  # noqa: PLR0124  (NaN)
 
 
 def _plain(value: object) -> object:
@@ -111,6 +114,12 @@ Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
 NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
+#: In a field: an exact number, such as Fraction(1, 3), that no double equals is rounded up, or down. Noise is
+#: rounded down; sensitivities, sampling rates and what a guarantee allows are rounded up.
+Enlarged = BeforeValidator(functools.partial(as_double, rounded=up))
+Reduced = BeforeValidator(functools.partial(as_double, rounded=down))
+Scale = Annotated[Positive, Reduced]
+Share = Annotated[Positive, Field(le=1), Enlarged]
 #: Costs are doubles: past the largest one, a count times a cost that was rounded to 0 could be anything.
 Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_whole), AfterValidator(_countable)]
 

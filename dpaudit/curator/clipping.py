@@ -82,7 +82,8 @@ def doubles(value: ArrayLike, where: str) -> Array:
     Raises:
         InvalidParameter: `value` is not an array of real numbers, or a masked array.
     """
-    require_unmasked(value, where)
+    if type(value) is not np.ndarray and type(value) is not float:
+        require_unmasked(value, where)
     try:
         given = np.asarray(value)
         if given.dtype == np.float64:
