@@ -8,6 +8,7 @@ from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Release
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import OnSample
 from dpaudit.mechanisms.base import BaseMechanism
 
 #: By what decides a unit's part, what the composition of a split's parts rests on.
@@ -49,7 +50,15 @@ class TrustedConditions:
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""
         resting = self._resting.items()
-        found = [Condition(code=code, text=text, releases=rest.releases()) for (code, text), rest in resting]
+        found = [
+            Condition(
+                code=code,
+                text=text,
+                releases=rest.releases(),
+                replayed=False if code is Code.SAMPLE_SUMMED else None,
+            )
+            for (code, text), rest in resting
+        ]
         return [*found, *(Condition(code=code) for code in _OF_SPLITS.values() if code in self._splits)]
 
     def _rests(self, label: str, code: Code, text: str | None = None) -> None:
@@ -68,6 +77,8 @@ def _of(mechanism: BaseMechanism) -> tuple[tuple[Code, str | None], ...]:
         found[Code.DECLARED_SENSITIVITY, None] = None
     if mechanism.condition is not None:
         found[Code(mechanism.condition), getattr(mechanism, "justification", None)] = None
+    if isinstance(mechanism, OnSample) and (sensitivity is None or sensitivity.basis != "mapped"):
+        found[Code.SAMPLE_SUMMED, None] = None  # else the curator drew the records and made their rows
     for name in type(mechanism).model_fields:
         value = getattr(mechanism, name)
         for part in value if isinstance(value, tuple) else (value,):

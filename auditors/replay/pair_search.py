@@ -129,7 +129,7 @@ def _row(sides: _Sides) -> int:
 def _made(data: Any, changes: Sequence[str]) -> Any:
     if not isinstance(data, HostedData):
         return changed(data, changes)
-    return replace(data, name=named(data.name, changes)) if changes else data
+    return replace(data, name=named(data.name, changes), size=None) if changes else data
 
 
 def _around(start: _Sides | None, known: Records, relation: Neighbouring) -> Iterator[_Sides]:

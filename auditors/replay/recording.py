@@ -14,13 +14,17 @@ from dpaudit.auditors.replay.likelihood import releases_of
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.curator.coins import Coins, ForcedSamples
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import InputError, TargetDied, TargetRaised
-from dpaudit.mechanisms import Answer, Array
+from dpaudit.mechanisms import Answer, Array, OnSample, distance
+from dpaudit.mechanisms.samples.subsets import ROUNDED, moved_rows
+from dpaudit.processes.changes import size_of
 from dpaudit.processes.host import TIMEOUT
+from dpaudit.processes.hosted import HostedData
 
 #: A measured sensitivity may exceed the declared one by this relative amount: distances are rounded.
 SENSITIVITY_TOLERANCE = 1e-9
@@ -59,6 +63,7 @@ class Runs:
 
     Under joint trust the changed user's own view, the one at the position `unit`, is not compared; under
     local trust only one user's releases may move. The relation says how many parts of a split a unit touches.
+    `one_more` is whether one side of the pair has one record more than the other.
     """
 
     algorithm: Callable[[Any, Curator], Any]
@@ -66,15 +71,20 @@ class Runs:
     trust_model: TrustModel = TrustModel.CENTRAL
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     unit: int | None = None
+    one_more: bool = False
     ran: Callable[[], object] | None = None  # called after each run
     #: The names of releases and parts that findings may quote; None: these and all else that runs say.
     public: frozenset[str] | None = None
     #: The labels of releases whose query moved in a replay on a neighbour, of ordinary recordings.
     moved: set[str] = field(default_factory=set, compare=False)
 
-    def record(self, data: Any, noise: NoiseSource) -> Recording:
-        """Run once on a copy of the data; an error is kept with what had been released by then."""
+    def record(self, data: Any, noise: NoiseSource, coins: Coins | None = None) -> Recording:
+        """Run once on a copy of the data; an error is kept with what had been released by then.
+
+        `coins` force the samples that the algorithm draws.
+        """
         transcript = Transcript()
+        noise = noise if coins is None else ForcedSamples(noise, coins)
         try:
             # Copies of the data, since an algorithm may change them in place;
             # of the options, since a budget that one run spends must be whole again for the next;
@@ -90,10 +100,10 @@ class Runs:
         # Copied: an algorithm may hand out the same object again, changed, from its next run.
         return Recording(fresh(result.output), transcript, held=result.output, public=self.public)
 
-    def replay(self, data: Any, recorded: Recording) -> Recording:
-        """Run with every release forced to return what was recorded."""
+    def replay(self, data: Any, recorded: Recording, coins: Coins | None = None) -> Recording:
+        """Run with every release forced to return what was recorded, and samples as `record` does."""
         noise = ReplayedNoise(recorded.transcript)
-        result = self.record(data, noise)
+        result = self.record(data, noise, coins)
         # An algorithm that caught the divergence and continued has diverged nevertheless.
         error = noise.divergence or result.error
         return replace(result, error=error)
@@ -145,6 +155,8 @@ class Runs:
                 findings.append(
                     _sensitivity(move.entry, f"the query moves {far}", move.declared, move.measured)
                 )
+        if self.one_more and self.neighbouring is Neighbouring.ADD_OR_REMOVE_ONE and not circumstance:
+            findings += _brought_in(entries, other.entries)
         moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
         findings += _parts(moved, self.neighbouring, self.public)
         users = {entry.user: entry for entry in moved}
@@ -195,6 +207,14 @@ class Runs:
             lacking = "the pair names no unit" if both_views else "the output is no UserViews"
             raise NotComparable(f"under joint trust {lacking}, so the changed user's view is not known")
         return None
+
+
+def one_more(pair: Pair) -> bool:
+    """Whether one side of a pair has one record more than the other, as far as they say."""
+    one, other = (
+        side.size if isinstance(side, HostedData) else size_of(side) for side in (pair.data, pair.neighbour)
+    )
+    return one is not None and other is not None and abs(one - other) == 1
 
 
 def fresh(value: Any) -> Any:
@@ -267,6 +287,29 @@ def _parts(
                 detail += f": {', '.join(map(repr, parts))}"
             findings.append(_sensitivity(list(parts.values())[-1], detail, float(touched), float(len(parts))))
     return findings
+
+
+BROUGHT_IN = (
+    "a record that one side lacks has a row in the sum there, and another record's row is in the sum of the "
+    "other side alone: whose rows are in it depends on what other units' data say"
+)
+
+
+def _brought_in(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+    """Sums over samples that a unit leaves and another enters, where the data lose the one and gain none."""
+    findings = {}
+    for one, two in zip(recorded, other, strict=False):
+        mechanism, rows, theirs = one.release.mechanism, one.rows, two.rows
+        if not isinstance(mechanism, OnSample) or mechanism.swaps or rows is None or theirs is None:
+            continue
+        left, right = (side[side.any(axis=tuple(range(1, side.ndim)))] for side in moved_rows(rows, theirs))
+        if len(left) == len(right) == 1 and one.release.label not in findings:
+            apart = distance(mechanism.sensitivity.norm, left - right)
+            if apart > ROUNDED * mechanism.sensitivity.value:
+                findings[one.release.label] = Finding(
+                    kind="sampling", label=one.release.label, where=one.where, detail=BROUGHT_IN
+                )
+    return list(findings.values())
 
 
 def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:

@@ -17,10 +17,18 @@ import numpy as np
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
 from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.forced_outputs import extremes
+from dpaudit.auditors.replay.forced_samples import SampleTest, drawn_by_place
 from dpaudit.auditors.replay.hidden_samples import Unit, best_excess
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
 from dpaudit.auditors.replay.pair_search import Found, require_records, search
-from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
+from dpaudit.auditors.replay.recording import (
+    Recording,
+    Runs,
+    flow_difference,
+    fresh,
+    one_more,
+    repeat_difference,
+)
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
 from dpaudit.certificate.conditions import Code, Condition, Releases
@@ -30,6 +38,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel, View
+from dpaudit.curator.coins import RUNS
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
@@ -45,6 +54,9 @@ ROUNDING = 2.0**-48
 
 #: Where no number of replays is asked for: so many in each direction first, and so many at most.
 FIRST, MOST = 6, 100
+
+#: Tells the seeds of forced samples from all others.
+_OF_SAMPLES = 0xC0125
 
 #: A billion replays of the shortest algorithm take days.
 MOST_REPLAYS = 10**9
@@ -160,11 +172,11 @@ def replay(
             for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
                 plan.begin(2 * index + turn)
                 audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]), turned=turn == 1)
-    unmoved = audited.unmoved(budget_share, int(options.get("group_size", 1)))
-    not_checked += [] if unmoved is None else [unmoved]
+    not_checked += audited.unmoved(budget_share, int(options.get("group_size", 1)))
     figures: dict[str, Any] = {}
     if audited.directions:
         figures = exact_loss.loss_figures(audited.directions, claim, delta, confidence)
+    not_checked += audited.samples_untested(figures)
     if searched.tried:
         figures["event"] = searched.event_after(figures.get("event"))
     reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
@@ -263,6 +275,7 @@ class _Audited:
     directions: list[exact_loss.Direction] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     made: Sequence[Release] = ()
+    samples: SampleTest = field(default_factory=SampleTest)
 
     def note(self, found: Iterable[Finding]) -> None:
         """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
@@ -272,18 +285,18 @@ class _Audited:
             if known is None or (finding.measured or 0.0) > (known.measured or 0.0):
                 self.findings[key] = finding
 
-    def unmoved(self, budget_share: BudgetShare | None, group_size: int) -> Condition | None:
-        """The releases of the longest first recording that no pair moved, with what they cost."""
+    def unmoved(self, budget_share: BudgetShare | None, group_size: int) -> list[Condition]:
+        """Name the releases of the longest first recording that no pair moved, with what they cost."""
         still = [release for release in self.made if release.label not in self.runs.moved]
         if not still:
-            return None
+            return []
         releases = Releases.of([release.label for release in still])
         rest = [release for release in self.made if release.label in self.runs.moved]
         found = budget_share and budget_share(still, rest, self.runs.neighbouring, group_size)
         if not found:
-            return Condition(code=Code.UNMOVED, releases=releases)
+            return [Condition(code=Code.UNMOVED, releases=releases)]
         code = Code.UNMOVED_MOST if found[0] >= 0.5 else Code.UNMOVED_SHARE
-        return Condition(code=code, releases=releases, share=found[0], scale=found[1])
+        return [Condition(code=code, releases=releases, share=found[0], scale=found[1])]
 
     def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> list[Condition]:
         """Test every mechanism's live noise against its stated distribution; returns whose was not tested."""
@@ -300,7 +313,7 @@ class _Audited:
 
     def direction(self, pair: Pair, seed: np.random.SeedSequence, *, turned: bool) -> None:
         """Audit one pair in one direction."""
-        runs = replace(self.runs, unit=pair.unit)
+        runs = replace(self.runs, unit=pair.unit, one_more=one_more(pair))
         pilot_seed, extreme_seed = seed.spawn(2)
         pilot = self._watched(runs, pair.data, pilot_seed)
         before = len(self.findings)
@@ -312,6 +325,7 @@ class _Audited:
                 if len(self.findings) == before:
                     raise runs.failure(pilot.error)
                 return
+            self._samples(runs, pilot, pair.data, seed)
             if self.plan.extreme_outputs:
                 how: dict[str, bool] = {"turned": turned, "singly": self.plan.replays is not None}
                 made = list(extremes(extreme_seed, pilot.transcript.entries, other.entries, **how))
@@ -322,6 +336,24 @@ class _Audited:
             self._losses(runs, pilot, other, pair, seed)
         except likelihood.NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
+
+    def samples_untested(self, figures: dict[str, Any]) -> list[Condition]:
+        """The condition that names releases whose samples were not tested, after all pairs.
+
+        The exact loss takes the samples from the ledger: what an audit could refute at most is then unknown.
+        """
+        self.note(self.samples.unmoved())
+        if not (untested := self.samples.untested):
+            return []
+        figures.pop("largest_refutable_epsilon", None)
+        return [Condition(code=Code.SAMPLES_UNTESTED, releases=Releases.of(untested))]
+
+    def _samples(self, runs: Runs, pilot: Recording, data: Any, seed: np.random.SeedSequence) -> None:
+        """Whether sums are over the samples that were drawn, where the algorithm is told who was."""
+        if drawn_by_place(pilot):
+            self.plan.expect(RUNS)
+            own = np.random.SeedSequence([*seed.generate_state(4).tolist(), _OF_SAMPLES])
+            self.note(self.samples.direction(runs, pilot, data, own))
 
     def _record_and_compare(
         self, runs: Runs, pair: Pair, noise: NoiseSource, circumstance: str = "", rounding: float = 0.0

@@ -109,7 +109,7 @@ def evidence(audit: dict[str, Any]) -> str:
 
     Where releases are missing, those that follow are compared with others: that they are missing comes first.
     """
-    order = ("control-flow", "sensitivity", "leak", "nondeterminism", "sampler")
+    order = ("control-flow", "sensitivity", "leak", "nondeterminism", "sampler", "sampling")
     findings = sorted(audit.get("findings", ()), key=lambda each: order.index(each["kind"]))
     if findings:
         first = findings[0]

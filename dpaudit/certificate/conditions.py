@@ -25,6 +25,7 @@ class Code(StrEnum):
     ONE_ANSWER_PER_UNIT = "one-answer-per-unit"
     SMOOTH_BOUND = "smooth-bound"
     HIDDEN_SAMPLE = "hidden-sample"
+    SAMPLE_SUMMED = "sample-summed"
     HIDDEN_TURNS = "hidden-turns"
     JUSTIFIED_GUARANTEE = "justified-guarantee"
     STREAM_PLACES = "stream-places"
@@ -50,7 +51,6 @@ class Code(StrEnum):
     STATED = "stated"
     # Audits, second opinions and baselines.
     NO_AUDIT = "no-audit"
-    AUDIT_JUDGED_NOTHING = "audit-judged-nothing"
     GIVEN_PAIRS = "given-pairs"
     RARE_EVENTS = "rare-events"
     ROUNDED_SCORES = "rounded-scores"
@@ -68,6 +68,7 @@ class Code(StrEnum):
     BESIDE_RELEASES = "beside-releases"
     SAMPLER_RESOLUTION = "sampler-resolution"
     SAMPLERS = "samplers"
+    SAMPLES_UNTESTED = "samples-untested"
     FIXED_QUERIES = "fixed-queries"
     NO_EXTREME_OUTPUTS = "no-extreme-outputs"
     ROUTED_NOISE = "routed-noise"
@@ -98,6 +99,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.ONE_ANSWER_PER_UNIT,
         Code.SMOOTH_BOUND,
         Code.HIDDEN_SAMPLE,
+        Code.SAMPLE_SUMMED,
         Code.HIDDEN_TURNS,
         Code.JUSTIFIED_GUARANTEE,
         Code.STREAM_PLACES,
@@ -107,18 +109,12 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.UNMOVED_SHARE,
         Code.UNMOVED_MOST,
         Code.SAMPLERS,
+        Code.SAMPLES_UNTESTED,
     },
     "share": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
     "scale": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
-    "text": {
-        Code.JUSTIFIED_GUARANTEE,
-        Code.ASSUMED,
-        Code.STATED,
-        Code.PUBLIC_STAND_IN,
-        Code.ROUTED_NOISE,
-        Code.AUDIT_JUDGED_NOTHING,
-    },
-    "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
+    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN, Code.ROUTED_NOISE},
+    "replayed": {Code.SAMPLE_SUMMED, Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
     "ended_by": {Code.STOPPING_TIME},
     "draws": {Code.SAMPLER_RESOLUTION},
     "accountant": {Code.ACCOUNTANTS_DISAGREE},
@@ -131,7 +127,7 @@ class Condition(Model):
 
     Attributes:
         text: what an author states in words of their own: an assumption, or a guarantee's justification; or
-            a library's name and version; or why an audit judged nothing.
+            a library's name and version.
         replayed: whether an audit by replay tested it on its pairs.
         ended_by: what ended an audit's runs before their planned number.
         draws: of each mechanism's noise, at most.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, computed_field
 
-from dpaudit.certificate.conditions import Condition
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
@@ -182,13 +182,14 @@ class Finding(Model):
     Attributes:
         kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases differs),
             ``leak`` (outputs differ although every release was the same), ``nondeterminism`` (same data, same
-            noise, different output; or randomness that no curator handed out), or ``sampler`` (noise is not
-            distributed as its mechanism states).
+            noise, different output; or randomness that no curator handed out), ``sampler`` (noise is not
+            distributed as its mechanism states), or ``sampling`` (a sum is not the one over the sample that
+            was drawn for it, or something else tells who was drawn).
         detail: what was seen, without any private value.
         where: file and line of the release, relative to the repository.
     """
 
-    kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism", "sampler"]
+    kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism", "sampler", "sampling"]
     label: str | None = None
     detail: str
     where: Annotated[str, AfterValidator(shown_place)] = ""
@@ -269,10 +270,13 @@ class Audit(Model):
 
 def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> list[Condition]:
     """What an accounting takes on trust, beside audits: a replay may have tested some of it."""
-    if not any(audit.method == "replay" and not audit.inconclusive for audit in audits):
-        return list(conditions)
+    replays = [audit for audit in audits if audit.method == "replay" and not audit.inconclusive]
+    unseen = {condition.code for audit in replays for condition in audit.not_checked}
+    untested = {Code.SAMPLE_SUMMED} if Code.SAMPLES_UNTESTED in unseen else set()
     return [
-        condition if condition.replayed is None else condition.model_copy(update={"replayed": True})
+        condition.model_copy(update={"replayed": True})
+        if replays and condition.replayed is not None and condition.code not in untested
+        else condition
         for condition in conditions
     ]
 

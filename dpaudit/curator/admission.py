@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from dpaudit.claims.guarantees import RDP, AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.clipping import doubles
+from dpaudit.curator.coins import Coins
 from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Samples, Transcript
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Header, Ledger
@@ -92,6 +93,11 @@ class Admission(NeverCopied):
         """Internal: what draws samples ahead of their units' values; None where an auditor compares these."""
         return self._noise if self._transcript is None and isinstance(self._noise, Samples) else None
 
+    @property
+    def coins(self) -> Coins | None:
+        """Internal: the samples that an auditor has forced; None where none are."""
+        return getattr(self._noise, "coins", None)
+
     @contextmanager
     def paused(self, why: str) -> Iterator[None]:
         """Internal: refuse every release and every question inside."""
@@ -168,6 +174,7 @@ class Admission(NeverCopied):
                     scale=question.scale,
                     rows=question.rows,
                     user=question.user,
+                    batch=question.batch,
                 )
             )
         return output

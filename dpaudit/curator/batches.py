@@ -11,7 +11,7 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, as_query
-from dpaudit.curator.clipping import require_unmasked
+from dpaudit.curator.coins import Drawn
 from dpaudit.curator.noise import Given, Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
@@ -38,7 +38,8 @@ class Batches(NeverCopied):
     may be drawn ahead; they are filled in the order in which they were drawn.
 
     An auditor who compares runs compares whole sums: in a run that is recorded or replayed everybody is
-    drawn, and the sample is taken where the noise is.
+    drawn, and the sample is taken where the noise is. In some runs the auditor forces the samples, to compare
+    sums over them: see `dpaudit.curator.coins`.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class Batches(NeverCopied):
         self._admission, self._release, self._mechanism = admission, release, mechanism
         self._shape, self._clipping = shape, clipping
         self._where = f"release {release.label!r}"
-        self._drawn: deque[int] = deque()
+        #: The draws that were not released yet: how many units, and the draw's number.
+        self._drawn: deque[tuple[int, int | None]] = deque()
         self._rows = 0
         self._parts: list[NDArray[Any]] = []
 
@@ -68,14 +70,13 @@ class Batches(NeverCopied):
         """
         require_kind(units, numbers.Integral, f"{self._where}, draw(units=)")
         self._admission.require_one_unit(units, self._where)
-        chosen = np.ones(units, dtype=np.bool_)
+        drawn = Drawn(None, np.ones(units, dtype=np.bool_))
         if isinstance(self._mechanism, OnSample):
             known = self._admission.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
             self._mechanism.require_units(units, self._where, known=known)
-            if (sampler := self._admission.sampler) is not None:
-                chosen = sampler.chosen(self._mechanism, units)
-        found = np.flatnonzero(chosen)
-        self._drawn.append(len(found))
+            drawn = draw_sample(self._admission, self._mechanism, units)
+        found = np.flatnonzero(drawn.chosen)
+        self._drawn.append((len(found), drawn.number))
         return found
 
     def drop(self) -> None:
@@ -87,16 +88,15 @@ class Batches(NeverCopied):
         """Clip the rows [m, *shape] of some units of the batch, and add them up exactly.
 
         Raises:
-            InvalidParameter: rows of another shape, or a masked array.
+            InvalidParameter: rows of another shape.
             ScheduleBroken: no batch was drawn, or it has fewer units.
         """
-        require_unmasked(contributions, self._where)
         rows = np.asarray(contributions)
         if rows.ndim == 0 or rows.shape[1:] != self._shape or rows.dtype.kind not in "fiub":
             what = f"rows of shape {rows.shape} and type {rows.dtype} where sums have shape {self._shape}"
             remedy = "give one row of numbers for each unit that was drawn"
             raise InvalidParameter(what, where=self._where, remedy=remedy)
-        drawn = self._drawn[0] if self._drawn else 0
+        drawn = self._drawn[0][0] if self._drawn else 0
         if self._rows + len(rows) > drawn:
             what = f"{self._rows + len(rows)} rows in a batch of {drawn} units"
             why = "a unit with two rows in a sum moves it by twice the bound"
@@ -118,7 +118,7 @@ class Batches(NeverCopied):
             ScheduleBroken: not every unit that was drawn had its row added.
             BudgetExceeded: the budget does not suffice; nothing was written, and the batch is dropped.
         """
-        drawn = self._drawn.popleft() if self._drawn else None
+        drawn, number = self._drawn.popleft() if self._drawn else (None, None)
         rows, parts = self._rows, self._parts
         self._rows, self._parts = 0, []
         if drawn is None or rows != drawn:
@@ -127,7 +127,7 @@ class Batches(NeverCopied):
             raise ScheduleBroken(what, where=self._where, why=why, remedy="add the row of every drawn unit")
         nothing = np.zeros((0, *self._shape), dtype=np.int64)
         given = OnGrid(np.concatenate([nothing, *parts]), self._clipping.exponent)
-        return noisy_sum(self._admission, self._release, self._mechanism, given)
+        return noisy_sum(self._admission, self._release, self._mechanism, given, number)
 
     @property
     def _kept_apart(self) -> bool:
@@ -135,8 +135,21 @@ class Batches(NeverCopied):
         return isinstance(self._mechanism, OnSample) and self._admission.sampler is None
 
 
+def draw_sample(admission: Admission, mechanism: OnSample, units: int) -> Drawn:
+    """Draw the next sample of so many units; everybody where an auditor compares whole sums."""
+    if admission.coins is not None:
+        return admission.coins.draw(mechanism, units)
+    everybody = np.ones(units, dtype=np.bool_)
+    sampler = admission.sampler
+    return Drawn(0, everybody if sampler is None else sampler.chosen(mechanism, units))
+
+
 def noisy_sum(
-    admission: Admission, release: Release, mechanism: OnSample | ValueMechanism, given: OnGrid
+    admission: Admission,
+    release: Release,
+    mechanism: OnSample | ValueMechanism,
+    given: OnGrid,
+    draw: int | None = None,
 ) -> Array:
     """The noisy sum of the rows [n, ...] of those who were drawn, which is charged and written now.
 
@@ -145,9 +158,10 @@ def noisy_sum(
     summed, share = total(given), 1.0
     query = as_query(summed.to_doubles(), release.label)
     values: tuple[Given, ...] = (summed,)
-    if isinstance(mechanism, OnSample) and admission.sampler is None:
-        values, share = (given,), mechanism.expected_share
-    elif isinstance(mechanism, OnSample):  # what was added up is in the sample
-        values = given, np.ones(len(given.integers))
+    if isinstance(mechanism, OnSample):
+        if admission.sampler is None and admission.coins is None:
+            values, share = (given,), mechanism.expected_share
+        else:  # what was added up is in the sample
+            values = given, np.ones(len(given.integers))
     number, answering = admission.admit(release), mechanism.answering()
-    return admission.ask(Question(release, number, query, share * query, answering, values))
+    return admission.ask(Question(release, number, query, share * query, answering, values, batch=draw))

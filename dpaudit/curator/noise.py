@@ -36,6 +36,7 @@ class Question:
         scale: a noise scale that the data chose; private like the query.
         user: whose release it is, under local trust.
         where: file and line in the algorithm's code, if they are known already.
+        batch: the number of the draw whose places the algorithm was given, where it was given any.
     """
 
     release: Release
@@ -48,6 +49,7 @@ class Question:
     scale: float | None = None
     user: int | None = None
     where: str | None = None
+    batch: int | None = None
 
     @property
     def rows(self) -> Array | None:
@@ -165,12 +167,14 @@ class Entry(Answer):
         where: file and line in the algorithm's code.
         number: as in `Question`.
         user: whose release it is, under local trust.
+        batch: as in `Question`.
     """
 
     release: Release
     where: str
     number: int = 0
     user: int | None = None
+    batch: int | None = None
 
 
 @dataclass

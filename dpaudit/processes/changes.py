@@ -68,6 +68,15 @@ def records_of(data: Any, neighbour: Any) -> Records | None:
     return Records(len(flat), flat.shape[1], *where) if alone else None
 
 
+def size_of(data: Any) -> int | None:
+    """How many records data have; None where they do not say."""
+    whole = data[0] if isinstance(data, tuple) and _parts(data) is not None else data
+    try:
+        return len(whole)
+    except Exception:  # noqa: BLE001  (whatever an object without a length raises)
+        return None
+
+
 def named(name: str, changes: Sequence[str]) -> str:
     """The name of changed data."""
     return _MARK.join([name, *changes])

@@ -40,12 +40,13 @@ from dpaudit.processes.worker import Asked, written
 class HostedData(Elsewhere):
     """Data that a target's process holds, by name; ``n_users`` where they say how many users there are.
 
-    `records` are those of a pair's data, as `changes.Records` has them.
+    `records` are those of a pair's data, as `changes.Records` has them, and `size` is how many they are.
     """
 
     name: str
     n_users: int | None = None
     records: tuple[int, ...] | None = None
+    size: int | None = None
 
     @property
     def held_as(self) -> tuple[str, str]:
@@ -122,6 +123,7 @@ class Hosted(Elsewhere):
             "header": _without(curator.ledger.header.to_json(), "record"),
             "public_seed": curator.public_seed,
             "observed": curator.sampler is None,
+            "coins": curator.coins and (curator.coins.seed, curator.coins.run),
             "seed": getattr(noise, "sampler_seed", 0),
             "around": self.around,
             "utility": False,
@@ -205,6 +207,7 @@ class _Alone:
                 at=asked.at,
                 scale=value.scale,
                 where=value.where,
+                batch=value.batch,
             )
         )
 
@@ -382,7 +385,7 @@ _NUMBERS: Final = np.ndarray | np.generic
 #: The types of a request's parts.
 _TYPES: Final[tuple[Any, ...]] = (
     *(str | None, str | None, int, _NUMBERS, _NUMBERS | None, tuple | None, _NUMBERS | None),
-    *(float | None, int | np.integer | None, str),
+    *(float | None, int | np.integer | None, str, int | None),
 )
 
 

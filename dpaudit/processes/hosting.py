@@ -20,7 +20,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.running import name_of
 from dpaudit.processes.calls import Kept
-from dpaudit.processes.changes import Changeable, records_of
+from dpaudit.processes.changes import Changeable, records_of, size_of
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
 from dpaudit.processes.wire import NotPlain, frame
@@ -79,7 +79,8 @@ def served(
         found = records_of(pair.data, pair.neighbour)
         records = None if found is None else list(astuple(found))
         about_it = {"description": pair.description, "unit": pair.unit, "private": pair.stand_ins is not None}
-        told.append({"names": names, "records": records, **about_it})
+        sizes = size_of(pair.data), size_of(pair.neighbour)
+        told.append({"names": names, "records": records, "sizes": sizes, **about_it})
     claim: Claim | None = getattr(algorithm, "claim", None)
     stand_in, users = getattr(algorithm, "stand_in", False), None
     source = None
@@ -140,7 +141,9 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
     pairs = []
     for pair in about["pairs"]:
         records = None if pair["records"] is None else tuple(pair["records"])
-        sides = replace(data(pair["names"][0]), records=records), data(pair["names"][1])
+        one, other = map(data, pair["names"])
+        sizes = pair["sizes"]
+        sides = replace(one, records=records, size=sizes[0]), replace(other, size=sizes[1])
         stand_ins = (data(_STAND_IN),) if how["twin"] else ()
         pairs.append(Pair(*sides, pair["description"], pair["unit"], stand_ins if pair["private"] else None))
     kept = {name: Kept(name) for name in about.get("kept", ())}

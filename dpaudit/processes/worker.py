@@ -26,6 +26,7 @@ from dpaudit import errors
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.admission import CORE, labelled, new_release
+from dpaudit.curator.coins import Coins
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Given, LiveNoise, Question
 from dpaudit.errors import DpauditError, ScheduleBroken
@@ -58,6 +59,7 @@ class Asked(NamedTuple):
     scale: float | None
     user: int | None
     where: str
+    batch: int | None
 
     def line(self) -> Release:
         """The ledger's line of a new release; raises `InputError` for what is none."""
@@ -112,8 +114,12 @@ class AskedNoise:
     questions is part of what the holder compares.
     """
 
-    def __init__(self, channel: Channel, description: Noise, seed: int | None) -> None:
+    def __init__(
+        self, channel: Channel, description: Noise, seed: int | None, coins: tuple[int, int] | None = None
+    ) -> None:
         self.description = description
+        #: The samples that the holder has forced.
+        self.coins = None if coins is None else Coins(*coins)
         self._channel, self._incoming = channel, Incoming(channel)
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._seed = seed
@@ -135,7 +141,7 @@ class AskedNoise:
         asked = question.number, query, exact, alone, question.at, question.scale, question.user
         where = released_at(CORE) if question.where is None else question.where
         try:
-            send(self._channel, ("ask", (*line, *asked, where)))
+            send(self._channel, ("ask", (*line, *asked, where, question.batch)))
             kind, found = self._incoming.receive()
         except (EOFError, OSError):
             raise HolderGone from None
@@ -185,7 +191,7 @@ def rehearse(header: Header) -> bool:
         own.release(data, Gaussian(sigma=1.0, sensitivity=L2(0.0)), label="rehearsal")
 
     mine, other = socket.socketpair()
-    order = {"observed": True, "seed": 0, "public_seed": 0, "around": None, "utility": False}
+    order = {"observed": True, "seed": 0, "public_seed": 0, "around": None, "utility": False, "coins": None}
     with mine, other:
         send(other, ("answer", np.zeros(())))
         run_target(release, 0.0, order, Counted(header), mine)
@@ -239,7 +245,7 @@ def _outcome(
 ) -> bytes:
     # What the holder compares is drawn there.
     asking = AskedNoise if order["observed"] else DrawingNoise
-    noise = asking(channel, ledger.header.noise, order["seed"])
+    noise = asking(channel, ledger.header.noise, order["seed"], order["coins"])
     curator = Curator(ledger, noise, public_seed=order["public_seed"])
     around = order["around"]
     if around is not None:

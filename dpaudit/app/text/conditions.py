@@ -21,6 +21,9 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.SMOOTH_BOUND: "that the noise scale of {releases} bounds the local sensitivity and is smooth",
     Code.HIDDEN_SAMPLE: "that it stays secret who was sampled in {releases}",
+    Code.SAMPLE_SUMMED: (
+        "that each sum is over the units that were drawn for it, and no others, in {releases} ({replayed})"
+    ),
     Code.HIDDEN_TURNS: (
         "that it stays secret whose turn is when in {releases}, and that a row is of the same unit in every "
         "step"
@@ -60,8 +63,8 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.MAPPED_RECORDS: (
-        "that the records which rows were mapped from are the units' own, and that their values did not "
-        "choose the function: what an algorithm does before it calls `map=` is not seen"
+        "that the records which rows were mapped from are the units' own: what an algorithm made of them "
+        "before is not seen"
     ),
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
@@ -83,7 +86,6 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.ASSUMED: "assumed: {text}",
     Code.STATED: "{text}",
     Code.NO_AUDIT: "no audit was run",
-    Code.AUDIT_JUDGED_NOTHING: "the claim by experiment, since an audit judged nothing: {text}",
     Code.GIVEN_PAIRS: "a sampling audit covers only the given pairs",
     Code.RARE_EVENTS: (
         "a sampling audit does not see an event that is rarer than its resolution, whatever the event reveals"
@@ -128,6 +130,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
         "which do not show an error of the scale below about 3%"
     ),
     Code.SAMPLERS: "the samplers of {releases}: only some kinds of mechanism are tested, 16 of them at most",
+    Code.SAMPLES_UNTESTED: (
+        "that each sum is over the units that were drawn for it, in {releases}: no pair has data of which "
+        "two samples differ"
+    ),
     Code.FIXED_QUERIES: (
         "that no query depends on an earlier output, as the caller stated; none did in any recording"
     ),
@@ -143,9 +149,6 @@ SENTENCES: Final[Mapping[Code, str]] = {
         "that the figures of the baseline {path} follow from its ledger: there is no ledger.jsonl beside it"
     ),
 }
-
-#: Shown before all others: no experiment has judged the claim.
-_FIRST: Final = frozenset({Code.NO_AUDIT, Code.AUDIT_JUDGED_NOTHING})
 
 #: Shown beside an audit's verdict, which says little where they hold.
 WARNED: Final = frozenset({Code.UNMOVED_MOST})
@@ -171,9 +174,8 @@ def sentence(condition: Condition) -> str:
 
 
 def sentences(conditions: Iterable[Condition]) -> list[str]:
-    """Conditions in words, each once, in their order; that no experiment judged the claim comes first."""
-    ordered = sorted(conditions, key=lambda condition: condition.code not in _FIRST)
-    return list(dict.fromkeys(map(sentence, ordered)))
+    """Conditions in words, in their order, each once."""
+    return list(dict.fromkeys(map(sentence, conditions)))
 
 
 def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:

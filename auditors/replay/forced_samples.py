@@ -1,0 +1,209 @@
+"""Forced samples: whether each sum is the one over the sample that was drawn for it, and over no other.
+
+An algorithm that is given the places of those who were drawn may sum other rows than theirs, and the ledger
+states the sample all the same. So the samples are forced, in several runs on the same data whose releases
+return the same: see `dpaudit.curator.coins`. Then
+
+- each sum satisfies its own draw's equations: it is made of the rows of those who were drawn for it, each a
+  function of its own unit's record, at whatever place the algorithm keeps that record;
+- the releases, their draws and the output are the same, as nothing else may tell who was drawn.
+
+With the rows of both data sets of a pair differing in one unit's, which every replay checks, these two make
+the sums those over secret samples that the ledger states. The order of the records, or a relabelling of them
+that no sample decides, is no fault.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpaudit.auditors.comparison.output_comparison import NotComparable
+from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, off_by
+from dpaudit.certificate.verdicts import Finding
+from dpaudit.curator.coins import RUNS, Coins, equations
+from dpaudit.curator.noise import Entry, LiveNoise
+from dpaudit.errors import TargetDied, TargetRaised
+from dpaudit.mechanisms import Array, FixedSizeSampled, OnSample, distance
+from dpaudit.mechanisms.samples import subsets
+
+_OTHERS = f"{RUNS} runs draw different units"
+SAME = f"{_OTHERS}, and the sum is the same in all of them: the sample that was drawn is not the one summed"
+OTHER_DRAW = f"{_OTHERS}, and the sum follows those who were drawn for"
+NOT_ADDED = (
+    f"{_OTHERS}, and the sums do not add up as sums over those units would: the sample that was drawn is not "
+    "the one summed, or a unit's row depends on who else was drawn"
+)
+#: Log of the chance at most that a sum over samples of one size is the same in all runs, where that is a
+#: finding; and how many samples are simulated for it.
+_BY_CHANCE, _SIMULATED = math.log(1e-6), 9999
+
+
+def drawn_by_place(recorded: Recording) -> set[str]:
+    """The labels of the releases whose samples the algorithm is given as places."""
+    return {entry.release.label for entry in recorded.entries if entry.batch is not None}
+
+
+@dataclass
+class SampleTest:
+    """The tests of samples so far, over all pairs and directions.
+
+    Attributes:
+        drawn: the labels of releases whose samples were drawn by places.
+        tested: those of them whose sums were held against their draws.
+        still: by label, the log of the chance that sums over samples of one size are the same in all runs, as
+            they were, or None once one was not; and their place in the code.
+    """
+
+    drawn: set[str] = field(default_factory=set)
+    tested: set[str] = field(default_factory=set)
+    still: dict[str, tuple[float | None, str]] = field(default_factory=dict)
+
+    def direction(
+        self, runs: Runs, pilot: Recording, data: object, seed: np.random.SeedSequence
+    ) -> list[Finding]:
+        """Force samples in `RUNS` runs on one data set; `pilot` is an ordinary recording on it."""
+        self.drawn |= drawn_by_place(pilot)
+        noise, coins = seed.spawn(2)
+        number = int(coins.generate_state(1, np.uint32)[0])
+        base = runs.record(data, LiveNoise(noise), Coins(number, 0))
+        if base.error is not None:
+            return _failed(runs, pilot, base, data)
+        others = [runs.replay(data, base, Coins(number, run)) for run in range(1, RUNS)]
+        findings = [*_flow(base, others), *self._sums(pilot, [base, *others], number)]
+        for other in others:
+            with suppress(NotComparable):
+                for leak in runs.leaks(base, other):
+                    detail = leak.detail.replace("on the neighbour", "when other units are drawn")
+                    findings.append(
+                        Finding(kind="sampling", detail=f"{detail}: it tells who is in the sample")
+                    )
+        return findings
+
+    def _sums(self, pilot: Recording, made: Sequence[Recording], seed: int) -> Iterator[Finding]:
+        """What the sums say: a finding for each label at most."""
+        found: set[str] = set()
+        draws: dict[int, Entry] = {}
+        for position, asked in enumerate(zip(*(one.entries for one in made), strict=False)):
+            own = asked[0]
+            mechanism, label = own.release.mechanism, own.release.label
+            same = len({(one.batch, one.query.shape) for one in asked}) == 1
+            if own.batch is None or not isinstance(mechanism, OnSample) or not same:
+                continue
+            draws.setdefault(own.batch, own)
+            self.tested.add(label)
+            if isinstance(mechanism, FixedSizeSampled):
+                rows = pilot.entries[position].rows if position < len(pilot.entries) else None
+                self._stood_still(asked, rows, seed)
+            if label in found or _adds_up(asked, seed, own.batch, mechanism):
+                continue
+            found.add(label)
+            yield Finding(kind="sampling", label=label, where=own.where, detail=_why(asked, seed, draws))
+
+    def _stood_still(self, asked: Sequence[Entry], rows: Array | None, seed: int) -> None:
+        """Note whether a sum was the same in all runs, and how likely that was by chance."""
+        label, where = asked[0].release.label, asked[0].where
+        before, where = self.still.get(label, (0.0, where))
+        if before is None or len({one.query.tobytes() for one in asked}) > 1:
+            self.still[label] = None, where
+        elif before > _BY_CHANCE:
+            size = 0 if asked[0].rows is None else len(asked[0].rows)
+            self.still[label] = before + _log_chance(rows, size, seed), where
+
+    def unmoved(self) -> list[Finding]:
+        """The findings about sums over samples of one size that no draw moved."""
+        return [
+            Finding(kind="sampling", label=label, where=where, detail=SAME)
+            for label, (chance, where) in self.still.items()
+            if chance is not None and chance <= _BY_CHANCE
+        ]
+
+    @property
+    def untested(self) -> list[str]:
+        """The labels of releases whose samples no pair tested."""
+        still = {
+            label for label, (chance, _) in self.still.items() if chance is not None and chance > _BY_CHANCE
+        }
+        return sorted(self.drawn - (self.tested - still))
+
+
+def _failed(runs: Runs, pilot: Recording, base: Recording, data: object) -> list[Finding]:
+    """What is found where the first run fails, and would not if everybody were drawn."""
+    if isinstance(base.error, TargetDied) or flow_difference(base, runs.replay(data, base)) is None:
+        return []
+    made, planned = len(base.entries), pilot.entries
+    label, where = (planned[made].release.label, planned[made].where) if made < len(planned) else (None, "")
+    kind = base.error.kind if isinstance(base.error, TargetRaised) else type(base.error).__name__
+    detail = f"the run raises {kind} where not everybody is drawn"
+    return [Finding(kind="sampling", label=label, where=where, detail=detail)]
+
+
+def _flow(base: Recording, others: Sequence[Recording]) -> list[Finding]:
+    """How the releases, or the draws that they are made on, depend on who was drawn."""
+    for other in others:
+        flow = flow_difference(base, other)
+        pairs = zip(base.entries, other.entries, strict=False)
+        at = next((one for one, two in pairs if one.batch != two.batch), None)
+        if flow is None and at is None:
+            continue
+        if at is None and base.entries:
+            at = base.entries[min(len(other.entries), len(base.entries) - 1)]
+        label, where = (at.release.label, at.where) if at else (None, "")
+        what = flow or "a draw is thrown away, or made anew,"
+        detail = f"{what} when other units are drawn: it tells who is in the sample"
+        return [Finding(kind="sampling", label=label, where=where, detail=detail)]
+    return []
+
+
+def _adds_up(asked: Sequence[Entry], seed: int, number: int, mechanism: OnSample) -> bool:
+    """Whether a release's sums in the runs satisfy a draw's equations, but for rounding.
+
+    Rows of one record may differ by the rounding of rows that are computed together, as in
+    `SampledSum.moves`.
+    """
+    queries = np.stack([one.query for one in asked])
+    declared = asked[0].release.mechanism.declared_sensitivity
+    rows = max(0 if one.rows is None else len(one.rows) for one in asked)
+    if declared is None:
+        return True
+    allowed = subsets.ROUNDED * declared.value * rows + 4.0 * float(off_by(queries).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.tensordot(equations(seed, number, mechanism), queries, axes=1)
+        return all(distance(declared.norm, each) <= allowed for each in sums)
+
+
+def _why(asked: Sequence[Entry], seed: int, draws: dict[int, Entry]) -> str:
+    """What a sum that does not satisfy its own draw's equations does instead, in words."""
+    if len({one.query.tobytes() for one in asked}) == 1:
+        return SAME
+    for number, entry in draws.items():
+        mechanism = entry.release.mechanism
+        if number == asked[0].batch or not isinstance(mechanism, OnSample):
+            continue
+        if _adds_up(asked, seed, number, mechanism):
+            same = entry.release.label == asked[0].release.label
+            return f"{OTHER_DRAW} {'an earlier sum' if same else repr(entry.release.label)}"
+    return NOT_ADDED
+
+
+def _log_chance(rows: Array | None, size: int, seed: int) -> float:
+    """Log of the chance that sums over samples of one size are the same, simulated and rounded up.
+
+    The samples are two, and two more that exchange some of their units.
+    """
+    if rows is None or not 0 < size < len(rows):
+        return 0.0
+    generator = np.random.default_rng([seed, size])
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    values = flat @ generator.normal(size=flat.shape[1])
+    close = 1e-9 * float(np.abs(values).sum())
+    some = (min(size, len(rows) - size) + 1) // 2
+    times, hits = max(1, min(_SIMULATED, 20_000_000 // len(rows))), 0
+    for _ in range(times):
+        shuffled = generator.permutation(values)
+        apart = shuffled[:size].sum() - shuffled[::-1][:size].sum()
+        swapped = shuffled[:some].sum() - shuffled[::-1][:some].sum()
+        hits += bool(abs(apart) <= close and abs(swapped) <= close)
+    return math.log((hits + 1) / (times + 1))
