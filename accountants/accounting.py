@@ -121,7 +121,8 @@ def accounted(
         return _alone(*described, header.neighbouring, header.group_size)
 
     accounts = ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
-    trusted = TrustedConditions()
+    # A curator draws each sample itself. A file made by hand names no run, and states no seed.
+    trusted = TrustedConditions(drawn_here=header.run is not None or header.noise.seeded)
     for release in ledger.blocks() if isinstance(ledger, LedgerStream) else ledger:
         composition.add(release)
         accounts.add(release)
@@ -141,6 +142,11 @@ def accounted(
 def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None) -> list[Bound]:
     """Bounds on a scale; where none is wanted, on zCDP's, or as epsilon where it has none."""
     if (budget := header.budget) is not None:
+        if composition.shared and not isinstance(budget, PureDP):
+            what = f"several releases on one sample in a run that was held to {budget}"
+            why = "a filter charges release by release, and refuses a second release on one sample"
+            remedy = "run the algorithm again with a curator that holds the budget"
+            raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
         spent = bounds(composition, budget)
         if not spent or leading_figure(spent[0].guarantee) > held(leading_figure(budget), 1):
             cost = spent[0].guarantee if spent else "more than can be bounded"

@@ -8,17 +8,26 @@ from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Release
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import OnSample
+from dpaudit.mechanisms import OnSample, SampledSum
 from dpaudit.mechanisms.base import BaseMechanism
 
 #: By what decides a unit's part, what the composition of a split's parts rests on.
 _OF_SPLITS: Final = {"position": Code.SPLIT_BY_POSITION, "values": Code.SPLIT_BY_VALUES}
 
 
-class TrustedConditions:
-    """Collects such conditions, release by release."""
+_FRESH: Final = (Code.FRESH_SAMPLES, None)
 
-    def __init__(self) -> None:
+
+class TrustedConditions:
+    """Collects such conditions, release by release.
+
+    `drawn_here` is whether a curator drew every sample, so that a release without the name of a sample was
+    made on a sample of its own.
+    """
+
+    def __init__(self, *, drawn_here: bool = False) -> None:
+        self._drawn_here = drawn_here
+        self._sampled = 0  # how many releases are on a sample
         self._resting: dict[tuple[Code, str | None], _Resting] = {}
         self._splits: set[Code] = set()
 
@@ -30,6 +39,10 @@ class TrustedConditions:
         if isinstance(release, Release):
             for code, text in _of(release.mechanism):
                 self._rests(release.label, code, text)
+            if isinstance(release.mechanism, SampledSum) and not self._drawn_here:
+                self._sampled += 1
+                if release.sample is None:
+                    self._rests(release.label, Code.FRESH_SAMPLES)
         elif release.noise.basis == "declared":
             self._rests(release.label, Code.DECLARED_SENSITIVITY)
         if release.partition is not None:
@@ -49,7 +62,8 @@ class TrustedConditions:
 
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""
-        resting = self._resting.items()
+        # The only release on a sample shares it with none.
+        resting = [one for one in self._resting.items() if self._sampled > 1 or one[0] != _FRESH]
         found = [
             Condition(
                 code=code,

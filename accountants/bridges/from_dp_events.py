@@ -18,7 +18,8 @@ import numpy as np
 
 from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges.imported_ledger import named
-from dpaudit.accountants.closed_forms.rounding import down, sqrt_up, up
+from dpaudit.accountants.closed_forms.rounding import down, up
+from dpaudit.accountants.composition.one_sample import gaussians_together
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter
@@ -282,9 +283,7 @@ def _on_one_sample(event: Any, relation: NeighboringRelation, moves: float, wher
         return kept[0][0]
     gaussian = [(one, count) for one, count in kept if isinstance(one, Gaussian)]
     if len(gaussian) == len(kept):
-        # Gaussian noise on one and the same sample adds up as mu^2 (Dong, Roth, Su 2022, Corollary 3.3).
-        square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
-        return Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
+        return gaussians_together((one.ratio(one.sigma), count) for one, count in gaussian)
     why = "only Gaussian noise, or one other release, on a sample is known here"
     remedy = "state its guarantee as an opaque release, with a justification"
     raise _no_mechanism(event, where, why, remedy)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 from dpaudit.accountants.closed_forms.rounding import down, up
 from dpaudit.accountants.composition.composition import for_group
 from dpaudit.accountants.composition.costs import rho
+from dpaudit.accountants.composition.one_sample import without_samples
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
@@ -59,7 +60,7 @@ def to_dp_event(ledger: Ledger) -> Events:
         raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
     needs_replacing = False
     events = []
-    for release in ledger:
+    for release in without_samples(ledger, header.neighbouring):
         where = f"release {release.label!r}"
         if release.partition is not None:
             what = f"a release on part {release.partition.part!r} of a split"

@@ -6,6 +6,8 @@ ever sees a count. Sequential: every release without a partition counts for ever
 may leave one part and enter another. Different splits are independent, so their parts add up. For a
 group of k units, releases without a partition count with the mechanism for k units (`for_group`); of one
 split the group touches up to k times as many parts, each with the mechanism for the units that are in it.
+Releases that name one `sample` are one mechanism on it (`on_one_sample`) before they are counted: a thousand
+steps with the same two releases on one sample are a thousand runs of one mechanism.
 
 Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a million
 different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
@@ -24,14 +26,15 @@ import numpy as np
 
 from dpaudit.accountants.closed_forms.columns import Cost, times_up
 from dpaudit.accountants.closed_forms.rounding import sum_up, up
+from dpaudit.accountants.composition.one_sample import Runs, on_one_sample
 from dpaudit.accountants.composition.plain_columns import FEW, Columns, PlainCounts
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.ledger.releases import Partition, Release
-from dpaudit.mechanisms import AnyMechanism, HiddenSample, OnSample
+from dpaudit.ledger.releases import Draw, Partition, Release
+from dpaudit.mechanisms import AnyMechanism, AnySampledSum, HiddenSample, OnSample, SampledSum
 
 #: What runs are counted under: see the module's docstring.
 Key: TypeAlias = PlainNoise | AnyMechanism
@@ -146,6 +149,27 @@ _Place: TypeAlias = tuple[str, str] | None
 _MOST_EXPOSURES = 4096
 
 
+class _OnDraw:
+    """The mechanisms of the releases on one draw, and what they are counted under; None: not counted yet."""
+
+    __slots__ = ("counted", "draw", "mechanisms")
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.mechanisms: list[AnySampledSum] = []
+        self.counted: AnySampledSum | None = None
+
+    def together(self, neighbouring: Neighbouring) -> AnySampledSum | None:
+        """All of them as one; None where all have been removed."""
+        if not self.mechanisms:
+            return None
+        moves = self.draw.partition is not None and self.draw.partition.by == "values"
+        if moves and neighbouring is Neighbouring.ZERO_OUT:  # see `Composition.sampling_relation`
+            neighbouring = Neighbouring.REPLACE_ONE
+        runs: Runs = frozenset(Counter(self.mechanisms).items())
+        return on_one_sample(runs, neighbouring)
+
+
 class Composition:
     """The releases of a run, grouped by mechanism and by the part of a split that they touch.
 
@@ -170,10 +194,25 @@ class Composition:
         # A group's costs are not sums of what its releases cost single units.
         self._running = running if group_size == 1 else None
         self._sums: dict[_Place, Fraction] = {}  # of the running cost, exact: releases can be taken back out
+        self._draws: dict[str, _OnDraw] = {}  # by the name of the sample
+        self._changed: dict[str, None] = {}  # samples whose releases are not counted as they are now
+        self._alike: dict[
+            AnySampledSum, AnySampledSum
+        ] = {}  # of equal mechanisms on draws, the one that is kept
+
+    @property
+    def shared(self) -> bool:
+        """Whether several releases are on one sample."""
+        return any(len(on.mechanisms) > 1 for on in self._draws.values())
+
+    def has_draw(self, sample: str | None) -> bool:
+        """Whether a release is on the sample of that name."""
+        return sample in self._draws
 
     @property
     def distinct(self) -> int:
         """How many different mechanisms there are, those of each part by themselves."""
+        self._gather()
         self._settle()
         parts = (part for split in self._splits.values() for part in split.values())
         return len(self._common) + len(self._plain) + sum(map(len, parts))
@@ -181,14 +220,20 @@ class Composition:
     @property
     def split(self) -> bool:
         """Whether some release was on a part."""
+        self._gather()
         return bool(self._splits)
 
     def add(self, release: Release | PlainRelease | PlainReleases) -> None:
-        """Add one release: `count` runs of its mechanism, on all units or on one part's; or a block."""
+        """Add one release: `count` runs of its mechanism, on all units or on one part's; or a block.
+
+        Raises `InvalidParameter`: an earlier release states its sample with another draw.
+        """
         if isinstance(release, PlainReleases):
             self._add_block(release)
         elif isinstance(release, PlainRelease):
             self._put(release.noise, release.runs, release.partition)
+        elif isinstance(release.mechanism, SampledSum) and release.draw and release.sample is not None:
+            self._put_on_draw(release.mechanism, release.draw, release.sample, release.label)
         else:
             self._put(key_of(release.mechanism), release.count, release.partition)
 
@@ -211,7 +256,37 @@ class Composition:
 
     def remove(self, release: Release) -> None:
         """Remove a release that was added."""
+        if isinstance(release.mechanism, SampledSum) and release.sample is not None:
+            self._draws[release.sample].mechanisms.remove(release.mechanism)
+            self._changed[release.sample] = None
+            self._gather()
+            return
         self._put(key_of(release.mechanism), -release.count, release.partition)
+
+    def _put_on_draw(self, mechanism: AnySampledSum, draw: Draw, sample: str, label: str) -> None:
+        on = self._draws.get(sample) or _OnDraw(draw)
+        on.draw.require_same(draw, sample, label)
+        self._draws[sample] = on
+        on.mechanisms.append(self._alike.setdefault(mechanism, mechanism))
+        self._changed[sample] = None
+
+    def _gather(self) -> None:
+        """Count the releases of each sample that changed as the one mechanism that they are together.
+
+        Raises `CannotBound`: no bound is known for the mechanisms on a sample.
+        """
+        for sample in tuple(self._changed):
+            on = self._draws[sample]
+            together, place = on.together(self.neighbouring), on.draw.partition
+            if on.counted is not None:
+                self._put(on.counted, -on.draw.runs, place)
+                on.counted = None
+            if together is not None:
+                self._put(together, on.draw.runs, place)
+                on.counted = together
+            else:
+                del self._draws[sample]
+            del self._changed[sample]
 
     @property
     def sampling_relation(self) -> Neighbouring:
@@ -221,6 +296,7 @@ class Composition:
         loses a row and another gains one, so that their pairs stand in opposite orders, and composing all
         in one order is no bound. As for replaced records, the pair is then one that holds in both orders.
         """
+        self._gather()
         if self.neighbouring is not Neighbouring.ZERO_OUT:
             return self.neighbouring
         by_values = (parts for split, parts in self._splits.items() if self._by_values[split])
@@ -233,6 +309,7 @@ class Composition:
 
         Raises `CannotBound` where there are more than can be tried one by one.
         """
+        self._gather()
         self._settle()
         if self._plain:  # without splits
             return (Exposure(self._common, self._plain),)
@@ -245,11 +322,13 @@ class Composition:
 
     def mechanisms(self) -> frozenset[AnyMechanism]:
         """Every mechanism that occurs in some exposure."""
+        self._gather()
         self._settle(fully=True)
         return frozenset(map(mechanism_of, self._keys()))
 
     def others(self) -> frozenset[AnyMechanism]:
         """Those of `mechanisms` that are in no `columns`."""
+        self._gather()
         return frozenset(key for key in self._keys() if not isinstance(key, PlainNoise))
 
     def _keys(self) -> set[Key]:
@@ -264,6 +343,7 @@ class Composition:
 
         For a cost that adds up, the costliest parts of each split are found without trying all.
         """
+        self._gather()
         self._settle(fully=not isinstance(cost, Cost))
         costliest = self._sums_of([None], cost, self.group_size)
         for split, parts in self._splits.items():
@@ -281,7 +361,7 @@ class Composition:
             place = None if partition is None else (partition.split, partition.part)
             change = Fraction(self._running(mechanism_of(key))) * count
             self._sums[place] = self._sums.get(place, Fraction(0)) + change
-        if count < 0:
+        if count < 0 and isinstance(key, PlainNoise):
             self._settle(fully=True)  # it may be the one to take out
         group = self._common
         if partition is not None:

@@ -12,9 +12,26 @@ from dpaudit.accountants.curves.implied import held
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import BudgetExceeded
+from dpaudit.errors import BudgetExceeded, CannotBound
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
+
+
+def require_own_draw(composition: Composition, release: Release) -> None:
+    """Raise `CannotBound` for a release on the sample of an earlier one, whose cost depends on the outputs.
+
+    What a sample hides of the second release depends on what the first one has shown of the sample. What both
+    cost together is a bound if both are always made. It is none if the second one is made only after outputs
+    that tell that the unit was drawn, as a run that is held to a budget may do.
+    """
+    if composition.has_draw(release.sample):
+        what = f"a second release on sample {release.sample!r} in a run that is charged release by release"
+        why = "whether it is made may depend on the first one's output, which tells who is in the sample"
+        remedy = (
+            "release both sums as one vector; or fix the sequence of releases and hold no budget; or draw a "
+            "sample for each release"
+        )
+        raise CannotBound(what, where=f"release {release.label!r}", why=why, remedy=remedy)
 
 
 class AdditiveFilter:
@@ -24,6 +41,8 @@ class AdditiveFilter:
     """
 
     _scale: ClassVar[str]  # the budget's figure and scale, for messages
+    #: Whether the cost bounds the loss of every run, and not only on average over runs.
+    _every_run: ClassVar[bool] = False
     #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
     _cost: Callable[[AnyMechanism], float]
 
@@ -42,11 +61,18 @@ class AdditiveFilter:
         """Charge one release.
 
         Raises `BudgetExceeded`: it does not fit; nothing is charged; `CannotBound`: it has no cost on the
-        budget's scale; nothing is charged.
+        budget's scale, or is on the sample of an earlier release; nothing is charged.
         """
+        if not self._every_run:
+            require_own_draw(self._composition, release)
         before, alone = self.spent, self._figure(compose([release], self.neighbouring))
         self._composition.add(release)
-        if self.spent > self._held:  # what is proved of the run in the end
+        try:
+            exceeded = self.spent > self._held  # what is proved of the run in the end
+        except CannotBound:
+            self._composition.remove(release)
+            raise
+        if exceeded:
             self._composition.remove(release)
             most = leading_figure(self.budget)
             what = f"{alone:.6g} requested, {before:.6g} of {most:.6g} spent ({self._scale})"
@@ -100,6 +126,7 @@ class PureFilter(AdditiveFilter):
     """
 
     _scale = "epsilon, pure DP"
+    _every_run = True
     _cost = pure_epsilon
 
     def __init__(self, epsilon: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:

@@ -26,6 +26,7 @@ from dpaudit.accountants.closed_forms.ranges import probability
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, rho
+from dpaudit.accountants.filters.filters import require_own_draw
 from dpaudit.claims.guarantees import GDP, ZCDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
@@ -65,7 +66,12 @@ class ZCDPOdometer:
         self._composition = Composition(Neighbouring(neighbouring))
 
     def add(self, release: Release) -> None:
-        """Take a release in; raises `CannotBound`, and adds nothing, if it has no cost on this scale."""
+        """Take a release in.
+
+        Raises `CannotBound`, and adds nothing: it has no cost on this scale, or is on the sample of an
+        earlier release (`require_own_draw`).
+        """
+        require_own_draw(self._composition, release)
         self._cost(release.mechanism)
         self._composition.add(release)
 

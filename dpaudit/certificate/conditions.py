@@ -27,6 +27,7 @@ class Code(StrEnum):
     HIDDEN_SAMPLE = "hidden-sample"
     SAMPLE_SUMMED = "sample-summed"
     HIDDEN_TURNS = "hidden-turns"
+    FRESH_SAMPLES = "fresh-samples"
     JUSTIFIED_GUARANTEE = "justified-guarantee"
     STREAM_PLACES = "stream-places"
     STREAM_PARTICIPATIONS = "stream-participations"
@@ -101,6 +102,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.HIDDEN_SAMPLE,
         Code.SAMPLE_SUMMED,
         Code.HIDDEN_TURNS,
+        Code.FRESH_SAMPLES,
         Code.JUSTIFIED_GUARANTEE,
         Code.STREAM_PLACES,
         Code.STREAM_PARTICIPATIONS,

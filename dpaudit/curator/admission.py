@@ -25,16 +25,8 @@ from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.grid import finite
 
-#: The folders and files whose frames are none of the algorithm's: what releases on its behalf.
-CORE = tuple(
-    str(Path(__file__).parents[1] / name)
-    for name in (
-        *(name + os.sep for name in ("curator", "processes", "tables")),
-        "gradients.py",
-        "torch.py",
-        "jax.py",
-    )
-)
+#: The folders whose frames are none of the algorithm's.
+CORE = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes"))
 
 
 class Stated(TypedDict, total=False):
@@ -42,6 +34,7 @@ class Stated(TypedDict, total=False):
 
     partition: Partition | str | None
     claimed: AnyGuarantee | None
+    sample: str | None
 
 
 class Filter(Protocol):
@@ -209,6 +202,7 @@ def new_release(
     *,
     partition: Partition | str | None = None,
     claimed: AnyGuarantee | None = None,
+    sample: str | None = None,
     on_grid: bool = False,
 ) -> Release:
     """A ledger line; a partition given as a name is a part of the run's only split, made by position.
@@ -229,14 +223,14 @@ def new_release(
         why = "the accountants see the mechanism that the line names, not a subclass of it"
         remedy = "use the mechanism itself, or release_opaque with a sampler and a justification"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
-    return labelled(like, label)
+    return told_apart(like, label, sample)
 
 
-def labelled(like: Release, label: Any) -> Release:
-    """A release under another label; raises as `Release` does."""
-    if type(label) is str and label and label.isascii():
-        return like.model_copy(update={"label": label})
-    return Release(**{**dict(like), "label": label})
+def told_apart(like: Release, label: Any, sample: Any = None) -> Release:
+    """A release under another label, on another sample or none; raises as `Release` does."""
+    if type(label) is str and label and label.isascii() and sample is None:
+        return like.model_copy(update={"label": label, "sample": None})
+    return Release(**{**dict(like), "label": label, "sample": sample})
 
 
 @functools.lru_cache(maxsize=1024, typed=True)

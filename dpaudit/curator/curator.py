@@ -127,6 +127,7 @@ class Curator(Admission):
         count: int = 1,
         partition: Partition | str | None = None,
         claimed: AnyGuarantee | None = None,
+        sample: str | None = None,
     ) -> Array:
         """Release a vector, a matrix or a number through a mechanism.
 
@@ -138,6 +139,7 @@ class Curator(Admission):
             count: how many repetitions `value` holds.
             partition: the only part of a split that this release touches.
             claimed: the guarantee claimed for all repetitions together.
+            sample: the name of a draw, for mechanisms on a sample: see `release_sum`.
 
         Returns:
             The noisy value, same shape.
@@ -153,7 +155,7 @@ class Curator(Admission):
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value"
             remedy = f"{_instead(mechanism)}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
-        release = self.line(label, mechanism, count, partition=partition, claimed=claimed)
+        release = self.line(label, mechanism, count, partition=partition, claimed=claimed, sample=sample)
         exactly: Array | OnGrid
         if isinstance(value, OnGrid):
             exactly, query = value, as_query(value.to_doubles(), label)
@@ -201,7 +203,7 @@ class Curator(Admission):
                 nobody chose, and again in another. What it knows from around it, as by a closure, may come
                 from other records: the rows are then ``clipped``, as those that are given.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -256,7 +258,7 @@ class Curator(Admission):
             bound: the L2 norm to which a row is scaled down.
             mechanism: as in `release_sum`, with a sensitivity in a Euclidean norm of the matrix.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The noisy matrix, [d, d].
@@ -300,7 +302,7 @@ class Curator(Admission):
             mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
                 left out.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The noisy table, of `shape`.
@@ -331,7 +333,7 @@ class Curator(Admission):
             monotone: whether one unit moves all scores in one direction, as counts under add-or-remove; then
                 the same epsilon needs half the noise.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The index of the chosen candidate.
@@ -363,7 +365,7 @@ class Curator(Admission):
             label: as in `release`.
             candidates: how many there are: a trial tries one of 0 .. candidates - 1, all alike.
             default: what comes out where no trial is made, and without noise; every output has its shape.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             ScheduleBroken: a trial made other releases than those listed.
@@ -389,7 +391,7 @@ class Curator(Admission):
             units: [n], how many units have each; private.
             mechanism: how they are chosen.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The keys that are kept, in order of their texts.
@@ -417,7 +419,7 @@ class Curator(Admission):
             answers: [users], the category 0, 1, ... of each; private.
             mechanism: shuffled randomized response.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The counts of the randomized answers, [categories].
@@ -480,7 +482,7 @@ class Curator(Admission):
             label: as in `release`.
             bound: the norm to which a row is scaled down.
             shape: of a row.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -514,7 +516,7 @@ class Curator(Admission):
             shape: of a row, and of a sum.
             bound: the norm to which a row is scaled down.
             basis: ``declared`` where the other units may have a part in a unit's row.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -559,7 +561,7 @@ class Curator(Admission):
                 moves from these data to a neighbour, or the root of a smooth bound on its square. Private.
             mechanism: alpha, beta, dimension and the target.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             InvalidParameter: the scale is not positive and finite, or the value has other than
@@ -597,7 +599,7 @@ class Curator(Admission):
             sampler: draws the output from the value and the curator's generator, and from nothing else.
             mechanism: the guarantee and why it holds.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
+            **stated: partition, claimed and sample, as in `release`.
         """
         if not getattr(mechanism, "drawn_by_caller", False) or mechanism.released_by is None:
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism with your own sampler"

@@ -1,7 +1,8 @@
 """One line of the ledger: a noisy release, its mechanism and its place in the composition."""
 
 import functools
-from typing import Annotated, Any, Literal, Self
+import operator
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
@@ -9,7 +10,7 @@ from dpaudit.claims.guarantees import Guarantee
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.header import canonical_bytes
 from dpaudit.ledger.numbers import canonical_json
-from dpaudit.mechanisms import AnyMechanism, Mechanism
+from dpaudit.mechanisms import HiddenSample, Mechanism, SampledSum
 from dpaudit.models import Count, Model
 
 
@@ -29,6 +30,14 @@ def _from_name(value: object) -> object:
     return {"part": value} if isinstance(value, str) else value
 
 
+def _draw_name(value: object) -> object:
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    what, why = f"sample {value!r}", "it names no draw"
+    remedy = "give the draw a name, as text; or leave `sample` out where each run draws a sample of its own"
+    raise InvalidParameter(what, where="Release.sample", why=why, remedy=remedy)
+
+
 class Release(Model):
     """`count` independent runs of one mechanism under one label, which says what was released."""
 
@@ -42,6 +51,9 @@ class Release(Model):
     #: drawn in floating point, or on no grid.
     grid: Annotated[int, Strict()] | None = None
     claimed: Guarantee | None = None  # what the author claims for the `count` runs together
+    #: The name of the draw whose sample this release is made on; left out, each run draws a sample of its
+    #: own. Releases that name one sample are made on the same draw: run i of each on draw i.
+    sample: Annotated[str | None, BeforeValidator(_draw_name)] = None
 
     @model_validator(mode="after")
     def _grid_is_the_mechanisms(self) -> Self:
@@ -51,24 +63,91 @@ class Release(Model):
             raise InvalidParameter(what, where="Release.grid", why=why, remedy="leave the grid out")
         return self
 
+    @model_validator(mode="after")
+    def _sample_names_a_draw(self) -> Self:
+        if self.sample is not None and not isinstance(self.mechanism, SampledSum):
+            what = f"sample {self.sample!r} for a {self.mechanism.kind} mechanism"
+            why = "it draws no sample, so the name stands for no draw"
+            remedy = "leave `sample` out, or put the noise on a sample, as PoissonSampled does by a rate"
+            if isinstance(self.mechanism, HiddenSample):
+                why = "its draw is of all its answers, and no other release is made on it"
+                remedy = "leave `sample` out: everything that is released on that draw is this one release"
+            raise InvalidParameter(what, where="Release.sample", why=why, remedy=remedy)
+        return self
+
+    @property
+    def draw(self) -> "Draw | None":
+        """The draw that `sample` names, as this release states it; None where it names none."""
+        return None if self.sample is None else _draw(self.mechanism, self.count, self.partition)
+
+    def like(self) -> tuple[Any, ...]:
+        """The values of all fields but those that tell releases of one kind apart, in the order of `LIKE`."""
+        found: tuple[Any, ...] = _ALIKE(self)
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """The ledger's record of this release, without its hash."""
         return {"record": "release", **super().to_json()}
 
     def canonical(self) -> bytes:
         """The record's canonical JSON; raises `InvalidParameter` for what JSON cannot hold."""
-        stated = self.mechanism, self.count, self.partition, self.grid, self.claimed
         try:
-            before, after = _around_label(*stated)
-            return before + canonical_json(self.label) + after
+            before, after = _around_label(*self.like())
         except (TypeError, ValueError):  # something is not hashable, or no JSON: the whole record says what
+            return canonical_bytes(self.to_json())
+        try:
+            sample = b"" if self.sample is None else b',"sample":' + canonical_json(self.sample)
+            return before + canonical_json(self.label) + after[:-1] + sample + b"}"
+        except ValueError:
             return canonical_bytes(self.to_json())
 
 
+#: The fields by which alone most releases differ.
+APART: Final = ("label", "sample")
+#: All other fields of a release.
+LIKE: Final = tuple(name for name in Release.model_fields if name not in APART)
+_ALIKE: Final = operator.attrgetter(*LIKE)
+
+
+class Draw(NamedTuple):
+    """One draw of a sample, or `runs` draws one after another: who is drawn, and of which part."""
+
+    sampling: tuple[tuple[str, Any], ...]
+    runs: int
+    partition: Partition | None
+
+    def require_same(self, other: "Draw | None", sample: str, label: str) -> None:
+        """Raise `InvalidParameter` where a release of that label states another draw for the sample."""
+        if other is None or self == other:
+            return
+        own, its = self.stated(), other.stated()
+        names = [name for name in {**own, **its} if own.get(name) != its.get(name)]
+
+        def words(facts: dict[str, Any]) -> str:
+            return ", ".join(f"{name} {facts.get(name, 'none')}" for name in names)
+
+        what = f"sample {sample!r} with {words(its)}, which an earlier release states with {words(own)}"
+        why = "releases that name one sample are made on the same draw, and add up as one release on it"
+        remedy = (
+            f"state the same {' and '.join(names)} in every release of the sample, or name another sample"
+        )
+        raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
+
+    def stated(self) -> dict[str, Any]:
+        """What releases on one draw have in common, by name."""
+        part = self.partition
+        where = {} if part is None else {"partition": f"{part.split}/{part.part} by {part.by}"}
+        return {**dict(self.sampling), "count": self.runs, **where}
+
+
 @functools.lru_cache(maxsize=1024, typed=True)
-def _around_label(mechanism: AnyMechanism, *rest: Any) -> tuple[bytes, bytes]:
-    """A record's canonical JSON to either side of its label, in which alone most releases differ."""
-    names = "mechanism", "count", "partition", "grid", "claimed"
-    like = Release.model_construct(label="", **dict(zip(names, (mechanism, *rest), strict=True)))
-    before, label, after = canonical_bytes(like.to_json()).partition(b'"label":""')  # texts escape quotes
+def _draw(mechanism: SampledSum, count: int, partition: Partition | None) -> Draw:
+    return Draw(mechanism.sampling, count, partition)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _around_label(*like: Any) -> tuple[bytes, bytes]:
+    """A record's canonical JSON to either side of its label, without a sample, its last field."""
+    made = Release.model_construct(label="", **dict(zip(LIKE, like, strict=True)))
+    before, label, after = canonical_bytes(made.to_json()).partition(b'"label":""')  # texts escape quotes
     return before + label[:-2], after

@@ -70,6 +70,9 @@ AnyMechanism: TypeAlias = (
 )
 
 #: The same mechanisms by their kinds, for whoever is given a name.
+#: Noise on one sum over a secret sample of its rows.
+AnySampledSum: TypeAlias = PoissonSampled | FixedSizeSampled | TruncatedPoissonSampled | SampledRecords
+
 KINDS: dict[str, type[AnyMechanism]] = {
     one.model_fields["kind"].default: one for one in get_args(AnyMechanism)
 }
@@ -83,6 +86,7 @@ __all__ = [
     "AboveThreshold",
     "Answer",
     "AnyMechanism",
+    "AnySampledSum",
     "Array",
     "Asked",
     "BufferedToeplitz",

@@ -384,7 +384,7 @@ _REACH: Final = 48
 _NUMBERS: Final = np.ndarray | np.generic
 #: The types of a request's parts.
 _TYPES: Final[tuple[Any, ...]] = (
-    *(str | None, str | None, int, _NUMBERS, _NUMBERS | None, tuple | None, _NUMBERS | None),
+    *(str | None, str | None, str | None, int, _NUMBERS, _NUMBERS | None, tuple | None, _NUMBERS | None),
     *(float | None, int | np.integer | None, str, int | None),
 )
 
@@ -400,7 +400,7 @@ def _is_given(value: object) -> bool:
 
 def _difference(asked: Asked, found: Asked) -> str | None:
     """How a worker's request differs from its twin's, or None; in words that name the twin's alone."""
-    if (asked.release, asked.label) != (found.release, found.label):
+    if (asked.release, asked.label, asked.sample) != (found.release, found.label, found.sample):
         what = "one more answer" if found.release is None else "another release"
         its = _named(asked) if asked.release is None else _described(asked)
         return f"it asks for {what} where its twin asks for {its}"

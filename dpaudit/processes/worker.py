@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from dpaudit import errors
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import L2
-from dpaudit.curator.admission import CORE, labelled, new_release
+from dpaudit.curator.admission import CORE, new_release, told_apart
 from dpaudit.curator.coins import Coins
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Given, LiveNoise, Question
 from dpaudit.errors import DpauditError, ScheduleBroken
 from dpaudit.ledger.ledger import Header, Ledger, Noise
 from dpaudit.ledger.places import released_at
-from dpaudit.ledger.releases import Release
+from dpaudit.ledger.releases import LIKE, Release
 from dpaudit.mechanisms import Array, Gaussian, SampledSum
 from dpaudit.processes.wire import BrokenFrame, Channel, Incoming, NotPlain, frame, send
 from dpaudit.tables.sources import at_hand
@@ -45,11 +45,12 @@ _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
 class Asked(NamedTuple):
     """A request, in the order in which it is sent.
 
-    `release` is the ledger's line without its label, and None where the release is not new; `given` is None
-    where it is the query alone. All else is as in `Question`.
+    `release` is the ledger's line without its label and sample, and None where the release is not new;
+    `given` is None where it is the query alone. All else is as in `Question`.
     """
 
     label: str | None
+    sample: str | None
     release: str | None
     number: int
     query: Array
@@ -63,7 +64,7 @@ class Asked(NamedTuple):
 
     def line(self) -> Release:
         """The ledger's line of a new release; raises `InputError` for what is none."""
-        return labelled(_release_of(str(self.release)), self.label)
+        return told_apart(_release_of(str(self.release)), self.label, self.sample)
 
     def values(self) -> tuple[Given, ...]:
         """What noise is added to, or a choice made by."""
@@ -71,17 +72,16 @@ class Asked(NamedTuple):
 
 
 def _line_of(release: Release) -> str:
-    """A release as requests name it, whatever its label; the release first, since most make many alike."""
+    """A release as requests name it, whatever its label and sample, in which alone most differ."""
     try:
-        return _line(release.mechanism, release.count, release.partition, release.grid, release.claimed)
+        return _line(*release.like())
     except TypeError:  # something in it is not hashable
-        return json.dumps(labelled(release, "label").to_json())
+        return json.dumps(told_apart(release, "label").to_json())
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def _line(*fields: Any) -> str:
-    names = "mechanism", "count", "partition", "grid", "claimed"
-    return json.dumps(Release(label="label", **dict(zip(names, fields, strict=True))).to_json())
+def _line(*like: Any) -> str:
+    return json.dumps(Release(label="label", **dict(zip(LIKE, like, strict=True))).to_json())
 
 
 @functools.lru_cache(maxsize=1024)
@@ -136,7 +136,7 @@ class AskedNoise:
         new, self._newest = question.number > self._newest, max(question.number, self._newest)
         exact = None if question.exact is question.query else question.exact
         release, query = question.release, question.query
-        line = (release.label, _line_of(release)) if new else (None, None)
+        line = (release.label, release.sample, _line_of(release)) if new else (None, None, None)
         alone = None if len(given) == 1 and given[0] is query else given
         asked = question.number, query, exact, alone, question.at, question.scale, question.user
         where = released_at(CORE) if question.where is None else question.where

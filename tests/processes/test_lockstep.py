@@ -270,13 +270,13 @@ QUERY = np.zeros(3)
         (),
         5,
         {"a": 1},
-        ("sums", "{}", 0, QUERY, None, None, None, None, None, 5),
-        ("sums", "no JSON", 0, QUERY, None, None, None, None, None, ""),
-        ("sums", "[1]", 0, QUERY, None, None, None, None, None, ""),
-        ("sums", "{}", 0, QUERY, None, None, None, None, None, ""),
-        (None, "{}", 0, QUERY, None, None, None, None, None, ""),
-        ("sums", None, 0, None, None, None, None, None, None, ""),
-        ("", "", "", "", "", "", "", "", "", ""),
+        ("sums", None, "{}", 0, QUERY, None, None, None, None, None, 5),
+        ("sums", None, "no JSON", 0, QUERY, None, None, None, None, None, ""),
+        ("sums", None, "[1]", 0, QUERY, None, None, None, None, None, ""),
+        ("sums", None, "{}", 0, QUERY, None, None, None, None, None, ""),
+        (None, None, "{}", 0, QUERY, None, None, None, None, None, ""),
+        ("sums", None, None, 0, None, None, None, None, None, None, ""),
+        ("", "", "", "", "", "", "", "", "", "", ""),
     ],
 )
 def test_a_request_that_is_none_parts_the_worker_from_its_twin(request_sent: Any) -> None:
@@ -460,7 +460,8 @@ def forging(make: Callable[[], Any]) -> Target:
             real = worker.send
 
             def forged(channel: Any, message: Any) -> None:
-                real(channel, (message[0], (*message[1][:5], make(), *message[1][6:])))
+                place = worker.Asked._fields.index("given")
+                real(channel, (message[0], (*message[1][:place], make(), *message[1][place + 1 :])))
 
             worker.send = forged
         return sums(data, curator)

@@ -125,7 +125,12 @@ def _planned(number: int, stated: dict[str, Any], relation: Neighbouring) -> Rel
         if not isinstance(kind, str):
             remedy = f"add mechanism = one of {', '.join(DESCRIBED)}"
             raise UsageError("it names no mechanism", where="mechanism", remedy=remedy)
-        more = {name: stated.pop(name) for name in ("label", "partition") if name in stated}
+        if "neighbouring" in stated:
+            what = f"a relation of its own, {stated['neighbouring']!r}"
+            why = "all releases of a plan, and those of one sample above all, are about the same neighbours"
+            remedy = "state neighbouring once, at the top of the plan"
+            raise UsageError(what, where="neighbouring", why=why, remedy=remedy)
+        more = {name: stated.pop(name) for name in ("label", "partition", "sample") if name in stated}
         return release_of(kind, stated, str, relation, **{"label": f"{kind} {number}", **more})
     except DpauditError as error:
         error.where = f"release {number}: {error.where}"

@@ -10,7 +10,14 @@ from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import WARNED, sentences
 from dpaudit.app.text.output import assured, counted, lower
-from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
+from dpaudit.app.text.tables import (
+    bound_figure,
+    figure,
+    mechanism_words,
+    place_words,
+    sensitivity_words,
+    times,
+)
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import NOT_STATED
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding, Proof
@@ -174,7 +181,7 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterat
     if certificate.budget is not None:
         words += f" How many there are may depend on the data; a filter held the run to {certificate.budget}."
     yield Paragraph(words)
-    columns = ("release", "mechanism", "sensitivity", "claimed", "proved", "share", "verdict")
+    columns = ("release", "mechanism", "sensitivity", "made on", "claimed", "proved", "share", "verdict")
     yield _filled(columns, [_row(share) for share in found], numbers=("claimed", "proved", "share"))
     yield from _drawn(pictures, "budget", "course")
 
@@ -186,6 +193,7 @@ def _row(share: Share) -> list[str]:
         times(share.label, costliest.count) if share.number == 1 else several,
         mechanism_words(costliest.mechanism),
         sensitivity_words(costliest.mechanism),
+        place_words(costliest),
         "" if costliest.claimed is None else figure(costliest.claimed),
         figure(costliest.proved, proved=True),
         "" if share.share is None else f"{share.share:.1%}",

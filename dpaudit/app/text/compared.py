@@ -4,7 +4,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from dpaudit.app.text.tables import bound_figure, figure
 from dpaudit.certificate.certificate import Certificate
@@ -13,6 +13,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import View
 from dpaudit.ledger.ledger import Header
+from dpaudit.ledger.releases import Release
 
 #: Whether a cost grew; None where the two cannot be compared.
 Grew = bool | None
@@ -162,12 +163,16 @@ def _cost(release: ReleaseAccount) -> str:
     return figure(release.proved, proved=True)
 
 
+#: A release's fields that are compared. Its grid follows from the mechanism where noise is drawn exactly.
+_STATED: Final = Release.model_fields.keys() - {"label", "grid"}
+
+
 def _facts(release: ReleaseAccount) -> dict[str, str]:
-    facts = dict(_flat("", release.mechanism.to_json()))
-    facts["mechanism"] = facts.pop("kind")
-    if release.partition is not None:
-        facts |= {f"partition {k}": str(v) for k, v in release.partition.to_json().items()}
-    return {"count": str(release.count), **facts}
+    stated = {name: value for name, value in release.to_json().items() if name in _STATED}
+    mechanism = dict(_flat("", stated.pop("mechanism")))
+    kind = mechanism.pop("kind")
+    facts = {**mechanism, "mechanism": kind, **dict(_flat("", stated))}
+    return {"count": facts.pop("count"), **facts}
 
 
 def _flat(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

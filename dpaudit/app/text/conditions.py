@@ -28,6 +28,7 @@ SENTENCES: Final[Mapping[Code, str]] = {
         "that it stays secret whose turn is when in {releases}, and that a row is of the same unit in every "
         "step"
     ),
+    Code.FRESH_SAMPLES: ("that each release draws a sample of its own: no `sample` is stated by {releases}"),
     Code.JUSTIFIED_GUARANTEE: "the guarantee of {releases}, which its author justifies as follows: {text}",
     Code.STREAM_PLACES: (
         "that items keep their places in the stream of {releases}, so that removing one leaves a zero"

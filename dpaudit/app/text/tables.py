@@ -153,7 +153,7 @@ def release_rows(releases: Sequence[Release]) -> list[list[object]]:
     """A ledger's releases as they stand there: nothing computed."""
     return [
         [
-            times(release.label, release.count),
+            release_words(release),
             mechanism_words(release.mechanism),
             sensitivity_words(release.mechanism),
             "" if release.partition is None else f"{release.partition.split}/{release.partition.part}",
@@ -186,6 +186,19 @@ def sensitivity_words(mechanism: AnyMechanism) -> str:
     """Sensitivity, norm, and its basis: clipped, proved, declared."""
     sensitivity = mechanism.declared_sensitivity
     return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
+
+
+def release_words(release: Release) -> str:
+    """A release's label, how often it was made, and the sample that it names."""
+    name = times(release.label, release.count)
+    return name if release.sample is None else f"{name} on {release.sample}"
+
+
+def place_words(release: Release) -> str:
+    """The part of a split and the sample that a release is made on."""
+    part = release.partition
+    words = [] if part is None else [f"part {part.part} of {part.split}"]
+    return ", ".join(words if release.sample is None else [*words, f"sample {release.sample}"])
 
 
 def times(label: str, count: int) -> str:

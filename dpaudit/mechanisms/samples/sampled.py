@@ -123,6 +123,12 @@ class SampledSum(Around):
     released_by = "release_sum"
     drawn_exactly = True
 
+    @property
+    def sampling(self) -> tuple[tuple[str, Any], ...]:
+        """The fields that decide who is drawn, with their values: mechanisms on one draw have the same."""
+        beside = {"mechanism", "contribution"}
+        return tuple((name, getattr(self, name)) for name in type(self).model_fields if name not in beside)
+
     @abstractmethod
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
         """Which of so many rows are in a sample: [count]."""

@@ -21,17 +21,17 @@ PLANS = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
 def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    Path("plan.toml").write_text(PLANS[0])
     shown = re.findall(r"```console\n\$ dpaudit (.*?)\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(shown) == 2
-    for command, output in shown:
+    assert len(shown) == 3
+    for (command, output), plan in zip(shown, (PLANS[0], *PLANS), strict=False):
+        Path("plan.toml").write_text(plan)
         printed = CliRunner().invoke(main, command.split()).stdout
         assert is_printed(printed, output), printed
 
 
 def test_every_mechanism_that_no_options_describe_is_in_the_plan_with_lists(tmp_path: Path) -> None:
     path = tmp_path / "lists.toml"
-    path.write_text(PLANS[1])
+    path.write_text(PLANS[2])
     asked = ["epsilon", str(path), "--delta", "1e-5", "--output-format", "json"]
     answered = CliRunner().invoke(main, asked)
     assert answered.exit_code == 0, answered.stderr

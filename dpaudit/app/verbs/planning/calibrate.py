@@ -19,7 +19,7 @@ from dpaudit.app.options.mechanism_options import (
 )
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
-from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
+from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, release_words
 from dpaudit.claims.guarantees import figures
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import UsageError
@@ -154,7 +154,7 @@ def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
     for release in found.releases[: output.MOST_ROWS]:
         noise = release.mechanism.noise
         words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
-        rows.append([times(release.label, release.count), release.mechanism.kind, words])
+        rows.append([release_words(release), release.mechanism.kind, words])
     left_out = len(found.releases) - output.MOST_ROWS
     words = f"... and {left_out} more releases; --output-format json lists them"
     more = [output.line(words)] if left_out > 0 else []

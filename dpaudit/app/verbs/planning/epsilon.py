@@ -19,7 +19,7 @@ from dpaudit.app.options.option import COUNT, option, plot_option
 from dpaudit.app.text import output
 from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
-from dpaudit.app.text.tables import mechanism_words, sensitivity_words, shortfall, times
+from dpaudit.app.text.tables import mechanism_words, release_words, sensitivity_words, shortfall
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Proof, leading_figure, meets
 from dpaudit.claims.bounds import Bound
@@ -198,7 +198,7 @@ def _text(
         columns = [_name(scale) for scale in scales]
         rows = [
             [
-                times(release.label, release.count),
+                release_words(release),
                 mechanism_words(release.mechanism),
                 sensitivity_words(release.mechanism),
                 *(_upper(own[scale]) for scale in scales),

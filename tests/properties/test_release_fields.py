@@ -1,0 +1,132 @@
+"""Every field of a release in every form that a release takes: a new field is lost in none of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Partition, Release, account, judge
+from dpaudit.app.report.blocks import Grid
+from dpaudit.app.report.report_page import report
+from dpaudit.app.text.compared import Comparison, Side
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.verdicts import describes
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.curator.admission import new_release
+from dpaudit.ledger.columnar import plain_release
+from dpaudit.ledger.columns import PlainReleases
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.mechanisms import PoissonSampled
+from dpaudit.processes.wire import frame, value_of
+from dpaudit.processes.worker import Asked, _line_of
+
+NOISE = Gaussian(sigma=4.0, sensitivity=L2(1.0))
+PLAIN: dict[str, Any] = {
+    "label": "step",
+    "mechanism": NOISE,
+    "count": 3,
+    "partition": Partition(part="a", split="s", by="values"),
+    "grid": NOISE.grid,
+    "claimed": ZCDP(rho=2.0),
+}
+SAMPLED = PLAIN | {
+    "mechanism": PoissonSampled(rate=0.5, mechanism=NOISE),
+    "claimed": ApproxDP(epsilon=9.0, delta=1e-5),
+    "sample": "batch",
+}
+#: Each field with another value than SAMPLED has.
+OTHER: dict[str, Any] = {
+    "label": "other",
+    "mechanism": PoissonSampled(rate=0.25, mechanism=NOISE),
+    "count": 4,
+    "partition": Partition(part="b", split="s", by="values"),
+    "grid": None,
+    "claimed": ApproxDP(epsilon=8.0, delta=1e-5),
+    "sample": "another",
+}
+
+
+def ledger(*releases: Release) -> Ledger:
+    made = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
+    for release in releases:
+        made.append(release)
+    made.finish()
+    return made
+
+
+def certificate(release: Release) -> Certificate:
+    made = ledger(release)
+    claim = Claim(ApproxDP(epsilon=20.0, delta=1e-5), unit="row", neighbouring="add-or-remove-one")
+    return judge(made, account(made, claim), [], command="dpaudit certify")
+
+
+def test_the_fields_are_all_here() -> None:
+    assert set(SAMPLED) == set(OTHER) == set(Release.model_fields)
+    # A sample takes a mechanism on a sample, which is not plain.
+    assert set(PLAIN) == set(Release.model_fields) - {"sample"}
+    for name, field in Release.model_fields.items():
+        assert SAMPLED[name] != OTHER[name]
+        assert field.is_required() or SAMPLED[name] != field.get_default()
+
+
+@pytest.mark.parametrize("fields", [PLAIN, SAMPLED])
+def test_a_ledger_keeps_every_field(fields: dict[str, Any], tmp_path: Path) -> None:
+    release = Release(**fields)
+    made = ledger(*[release] * 40)  # of so many, plain ones are read in columns
+    path = made.write(tmp_path / "ledger.jsonl")
+    assert made.releases == Ledger.read(path).releases == (release,) * 40
+    with LedgerStream(path) as stream:
+        found = [
+            one if isinstance(one, Release) else one.release()
+            for block in stream.blocks()
+            for one in (block if isinstance(block, PlainReleases) else [block])
+        ]
+    assert found == [release] * 40
+    whole = json.loads(release.canonical())
+    assert whole == release.to_json()
+    assert {name for name in whole if name != "record"} == set(fields)
+
+
+def test_columns_keep_every_field() -> None:
+    release = Release(**PLAIN)
+    plain = plain_release(release)
+    assert plain is not None
+    assert plain.release() == PlainReleases.of([plain])[0].release() == release
+
+
+@pytest.mark.parametrize("fields", [PLAIN, SAMPLED])
+def test_a_curators_line_and_a_request_keep_every_field(fields: dict[str, Any]) -> None:
+    release = Release(**fields)
+    stated = {name: fields.get(name) for name in ("partition", "claimed", "sample")}
+    line = new_release(release.label, release.mechanism, release.count, on_grid=True, **stated)  # type: ignore[arg-type]
+    assert line == release
+    sent = value_of(frame((release.label, release.sample, _line_of(release))))
+    nothing: Any = [None] * (len(Asked._fields) - 3)
+    assert Asked(*sent, *nothing).line() == release
+
+
+def test_a_certificate_keeps_every_field() -> None:
+    release = Release(**SAMPLED)
+    made = certificate(release)
+    for one in (made, Certificate.from_record(made.to_json(), where="here")):
+        assert describes(one.releases, [release])
+        (row,) = one.releases
+        assert {name: getattr(row, name) for name in Release.model_fields} == SAMPLED
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER if name != "grid"])
+def test_a_report_and_a_comparison_show_every_field(name: str) -> None:
+    """But the grid: it follows from the mechanism."""
+    one, two = (certificate(Release(**fields)) for fields in (SAMPLED, SAMPLED | {name: OTHER[name]}))
+    assert Comparison(*map(Side.of_certificate, (one, one))).changes() == []
+    assert Comparison(*map(Side.of_certificate, (one, two))).changes() != []
+    assert table(one) == table(one)
+    assert table(one) != table(two)
+
+
+def table(of: Certificate) -> Grid:
+    """The report's table of releases."""
+    return next(one for one in report(of, None) if isinstance(one, Grid) and one.columns[0] == "release")
