@@ -76,7 +76,7 @@ def table_pairs(
 
 
 def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
-    """Pairs of a data frame that has the claim's unit as a column; the stand-in is that frame without rows.
+    """Pairs of a data frame that has the claim's unit as a column, and its layout without rows as stand-in.
 
     The unit with the most rows is changed, among a few others: removed or replaced, by as many rows of
     extreme numbers, of other texts, of missing values, by each row twice, and by all rows that there are.
@@ -89,7 +89,7 @@ def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
         return ()
     relation = claim.neighbouring or Neighbouring.REPLACE_ONE
     made = sources.neighbours(data, unit, known, relation)
-    stand_ins = (sources.empty(data, known),)
+    stand_ins = (sources.empty(known),)
     return [Pair(*pair, stand_ins=stand_ins) for pair in made]
 
 

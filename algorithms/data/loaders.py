@@ -21,6 +21,7 @@ from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.optional_modules import optional_module
 from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import DataError
+from dpaudit.tables import parquet
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
 
@@ -59,12 +60,8 @@ def read_csv(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> Trajectory
 
 def read_parquet(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
     """As `read_csv`, for Parquet; raises `MissingExtra` without ``pip install 'dpaudit[parquet]'``."""
-    parquet = optional_module("pyarrow.parquet", "parquet", "reading Parquet")
-    try:
-        table: Any = parquet.read_table(os.fspath(path))
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        what, remedy = f"cannot be read: {error}", "give a Parquet file that exists"
-        raise DataError(what, where=str(path), remedy=remedy) from None
+    optional_module("pyarrow.parquet", "parquet", "reading Parquet")
+    table = parquet.read_parquet(path, where=str(path), otherwise="give a file of fewer rows")
     check_names(list(table.column_names), str(path), COLUMNS)
     columns: dict[str, NDArray[np.float64]] = {}
     for name in COLUMNS:

@@ -92,7 +92,7 @@ def served(
         source = "made by the algorithm's stand_in"
     elif stand_in is not None and pairs and pairs[0].stand_ins is not None:
         for held[_STAND_IN] in pairs[0].stand_ins[:1]:
-            source = "an empty table with the columns of the data, whose names and types no unit decides"
+            source = "a table without rows, made from the names and types of the data's columns alone"
     elif stand_in is not None and pairs:
         held[_STAND_IN] = pairs[0].neighbour
         source = (

@@ -16,6 +16,8 @@ from dpaudit.tables.plan import Kind, Plan, Sums
 if TYPE_CHECKING:
     import narwhals as nw
 
+#: What Dask gives for the levels of a column whose levels are not known.
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"
 _READ = "pandas, Polars, PyArrow, DuckDB, Dask, PySpark and Ibis"
 
 
@@ -201,13 +203,15 @@ def _holds_text(native: Any, name: str) -> bool:
 def _holds_objects(dtype: Any) -> bool:
     """Whether a column of pandas is read cell by cell.
 
-    These are objects, categories and Arrow's dictionaries of other values than text, and complex numbers and
-    long doubles, which one cell can make of a column of doubles.
+    These are objects, categories and Arrow's dictionaries of other values than text, Dask's categories that
+    are not known, and complex numbers and long doubles, which one cell can make of a column of doubles.
     """
     if isinstance(dtype, np.dtype):
         return dtype.kind in "Oc" or (dtype.kind == "f" and dtype.itemsize > 8)
     values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", "string")
-    return "string" not in str(values) or any(map(_is_no_text, getattr(dtype, "categories", ())))
+    return "string" not in str(values) or any(
+        _is_no_text(each) or each == _UNKNOWN for each in getattr(dtype, "categories", ())
+    )
 
 
 def _is_no_text(value: object) -> bool:

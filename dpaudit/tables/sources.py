@@ -18,6 +18,8 @@ import numpy as np
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError
 from dpaudit.tables.frames import opened
+from dpaudit.tables.layouts import Layout, empty_frame, layout_of
+from dpaudit.tables.levels import without_levels
 
 #: How many units a table has on which replays run: one with the most rows, and others with many.
 _UNITS: Final = 30
@@ -66,11 +68,13 @@ class Facts:
     Attributes:
         units: those with the most rows, the first one with the most of all.
         fresh: a unit that the table does not have.
+        layout: names and types of its columns.
         local: whether the rows are in memory of a kind that survives a fork.
     """
 
     units: tuple[Any, ...]
     fresh: Any
+    layout: Layout
     local: bool
 
 
@@ -81,7 +85,9 @@ def facts(data: Any, unit: str | None) -> Facts | None:
     if not isinstance(data, Deferred):
         return _facts(data, unit)
     found = _elsewhere(lambda: _plain(_facts(data.make(), unit)))
-    return None if found is None else Facts(tuple(found["units"]), found["fresh"], local=False)
+    if found is None:
+        return None
+    return Facts(tuple(found["units"]), found["fresh"], Layout.from_json(found["layout"]), local=False)
 
 
 def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> Iterator[tuple[Any, Any, str]]:
@@ -100,9 +106,9 @@ def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> It
         yield first, second, f"{about}, {WORDS[one]} and {WORDS[other]}"
 
 
-def empty(data: Any, known: Facts) -> Any:
-    """A table with the same columns and no rows."""
-    make = functools.partial(_without_rows, data)
+def empty(known: Facts) -> Any:
+    """A table without rows, made anew from the names and types of the columns and nothing else."""
+    make = functools.partial(empty_frame, known.layout)
     return make() if known.local else Deferred(make)
 
 
@@ -111,11 +117,14 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
     import narwhals as nw
 
     with _quietly():
-        frame: Any = _by_bytes(nw.from_native(at_hand(data)), unit)
+        native, restore = without_levels(nw.to_native(at_hand(data), pass_through=True))
+        frame: Any = _by_bytes(nw.from_native(native), unit)
         schema = frame.collect_schema()
         heaviest, column = known.units[0], nw.col(unit)
         own = frame.filter(column == heaviest)
-        rest = frame.filter(column.is_in(list(known.units[1:])))
+        others_known = list(known.units[1:])
+        # PyArrow finds no type for an empty list.
+        rest = frame.filter(column.is_in(others_known) if others_known else column != heaviest)
         kind = schema[unit]
         others = [name for name in schema if name != unit]
         values: dict[str, Any]
@@ -148,7 +157,7 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
         parts = [rest, *(each.select(*schema) for each in new)]
         if frame.implementation.is_pyarrow():
             parts = _of_one_schema(parts, nw.to_native(frame).schema)
-        return nw.to_native(nw.concat(parts, how="vertical"))
+        return restore(nw.to_native(nw.concat(parts, how="vertical")))
 
 
 def _by_bytes(frame: Any, unit: str) -> Any:
@@ -181,7 +190,9 @@ def _with(frame: Any, schema: Mapping[str, Any], values: Mapping[str, Any]) -> A
 
 
 def _may_be_missing(frame: Any, name: str) -> bool:
-    """Whether a column can hold a missing value; numpy's whole numbers and booleans in pandas cannot."""
+    """Whether a column can be given missing values; numpy's whole numbers and booleans in pandas cannot."""
+    if frame.implementation.is_pyarrow():  # it chooses between no values of its extension types
+        return not hasattr(frame.to_native().schema.field(name).type, "extension_name")
     if not (frame.implementation.is_pandas_like() or frame.implementation.is_dask()):
         return True
     dtype = frame.to_native().dtypes[name]
@@ -197,13 +208,6 @@ def _extreme(dtype: Any, sign: int) -> Any:
     if dtype.is_unsigned_integer():
         return 100 if sign > 0 else 0
     return sign * 100 if str(dtype) == "Int8" else sign * 30_000
-
-
-def _without_rows(data: Any) -> Any:
-    import narwhals as nw
-
-    with _quietly():
-        return nw.to_native(nw.from_native(at_hand(data)).head(0))
 
 
 def _warmed() -> bool:
@@ -242,11 +246,14 @@ def _facts(data: Any, unit: str) -> Facts | None:
     fresh = int(largest[0][0]) + 1 if whole else _NEW_UNIT
     kind = found.implementation
     local = isinstance(found, nw.DataFrame) and (kind.is_pandas() or kind.is_pyarrow())
-    return Facts(tuple(each if isinstance(each, str) else int(each) for each in units), fresh, local)
+    names = tuple(each if isinstance(each, str) else int(each) for each in units)
+    return Facts(names, fresh, layout_of(nw.to_native(data, pass_through=True)), local)
 
 
 def _plain(found: Facts | None) -> Mapping[str, Any] | None:
-    return None if found is None else {"units": found.units, "fresh": found.fresh}
+    if found is None:
+        return None
+    return {"units": found.units, "fresh": found.fresh, "layout": found.layout.to_json()}
 
 
 def _elsewhere(make: Callable[[], Any]) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import functools
 import importlib
+import math
+import os
 import re
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Final
@@ -20,6 +22,7 @@ from dpaudit.app.options.foreign_code import load
 from dpaudit.app.text.output import counted
 from dpaudit.errors import DataError, UsageError
 from dpaudit.models import did_you_mean
+from dpaudit.tables.parquet import MOST_BYTES, read_parquet
 from dpaudit.tables.sources import Deferred
 
 _QUERY: Final = "duckdb:"
@@ -27,6 +30,27 @@ _GIVE: Final = (
     "give .npy, .csv, 'FILE.csv?NAME=TYPE,...' for a table, .parquet or a folder of .parquet, "
     "'duckdb:FILE?QUERY' or MODULE.py:FUNCTION"
 )
+#: Settings of a connection for reading one file: no other file, no network, no Python variable by its name.
+_READING_ALONE: Final = {
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+    "python_enable_replacements": "false",
+}
+#: What numpy raises for a faulty header.
+_NO_NPY: Final = (
+    ArithmeticError,
+    ValueError,
+    TypeError,
+    EOFError,
+    SyntaxError,
+    TokenError,
+    MemoryError,
+    RecursionError,
+)
+_NPY_HEADERS: Final[Mapping[tuple[int, int], Callable[..., Any]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 #: What a column of a table in CSV may hold.
 _TYPES: Final = ("text", "whole", "number")
 
@@ -101,15 +125,25 @@ def _require_installed(module: str, where: str) -> None:
 
 
 def _queried(file: str, query: str) -> Any:
-    """The rows of a query, on a connection of its own that writes nothing."""
+    """Return the rows of one SELECT, on a connection that reads this file alone and writes nothing."""
     duckdb: Any = importlib.import_module("duckdb")
+    where = f"--data duckdb:{file}"
     try:
-        return duckdb.connect(file, read_only=True).sql(query)
+        connection = duckdb.connect(file, read_only=True, config=_READING_ALONE)
+        statements = connection.extract_statements(query)
+        kinds = [each.type.name for each in statements]
+        if kinds != ["SELECT"]:
+            what = "no statement" if not kinds else f"{counted(len(kinds), 'statement', 'statements')}"
+            what += f" ({', '.join(kinds)})" if kinds else ""
+            why = "every run queries the file again, and may only read it"
+            raise DataError(what, where=where, why=why, remedy="write one SELECT, without a second statement")
+        return connection.sql(query)
     except duckdb.Error as error:
         why, remedy = "it has no rows to run on", "correct the query; DuckDB's shell shows where it fails"
-        failed = DataError(
-            f"a query that fails: {error}", where=f"--data duckdb:{file}", why=why, remedy=remedy
-        )
+        if isinstance(error, duckdb.PermissionException):
+            why = "the query may read this file and no other, and write none"
+            remedy = "copy the rows into this file before, or name a function: MODULE.py:FUNCTION"
+        failed = DataError(f"a query that fails: {error}", where=where, why=why, remedy=remedy)
         failed.quoted = f": {error}"
         raise failed from None
 
@@ -117,18 +151,14 @@ def _queried(file: str, query: str) -> Any:
 def _parquet(path: Path, where: str) -> Any:
     """All rows of a file, or of the files in a folder, in order of their names."""
     _require_installed("pyarrow", where)
-    parquet: Any = importlib.import_module("pyarrow.parquet")
     arrow: Any = importlib.import_module("pyarrow")
     files = sorted(filter(Path.is_file, path.rglob("*.parquet"))) if path.is_dir() else [path]
     if not files:
         raise DataError("a folder without a .parquet file", where=where, remedy=_GIVE)
-    tables = []
+    tables: list[Any] = []
     for file in files:
-        try:
-            tables.append(parquet.read_table(file, partitioning=None))
-        except (OSError, arrow.ArrowException) as error:
-            what, remedy = f"cannot be read: {error}", "give Parquet files"
-            raise DataError(what, where=f"--data {file}", remedy=remedy) from None
+        room = MOST_BYTES - sum(table.nbytes for table in tables)
+        tables.append(read_parquet(file, where=f"--data {file}", room=room))
         if not tables[-1].schema.equals(tables[0].schema):
             what = f"other columns than those of {files[0].name}"
             why, remedy = "a table has one type in each column", "write all files with the same columns"
@@ -287,19 +317,45 @@ def read_array(path: Path) -> NDArray[Any]:
         raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # a file of Python 2 is one too
-            array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
+            array = _read_npy(path) if suffix == ".npy" else _read_csv(path)
     except DataError:
         raise
-    except (OSError, ValueError, EOFError, csv.Error, SyntaxError, TokenError) as error:
+    except (OSError, csv.Error, *_NO_NPY) as error:
         raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
-    if array.dtype.kind not in "biuf" or not array.size:
+    if array.dtype.kind not in "biuf" or not array.size or not array.ndim:
         what = f"an array of shape {array.shape} and type {array.dtype}" if array.size else "holds no record"
-        why = "there are no numbers to run on"
+        why = "there are no numbers to run on" if array.ndim else "records lie along the first axis"
         remedy = "give at least one record" if not array.size else "give a file of numbers"
+        remedy += "" if array.ndim else ", with one axis or more"
         raise DataError(what, where=where, why=why, remedy=remedy)
     if not np.isfinite(array).all():
         why = "they pass through noise unchanged and so reveal the data"
         raise DataError("holds NaN or infinity", where=where, why=why, remedy="clip or fill them before")
+    return array
+
+
+def _read_npy(path: Path) -> NDArray[Any]:
+    """Read an array whose header fits the file's size; raise `DataError`, or one of `_NO_NPY`."""
+    where, remedy = f"--data {path}", "write it again by numpy.save, one array in a file"
+    with path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":
+            what, why = "an archive of numpy.savez under the name of one array", "it may hold several arrays"
+            raise DataError(what, where=where, why=why, remedy=remedy)
+        file.seek(0)
+        version = np.lib.format.read_magic(file)
+        if version not in _NPY_HEADERS:
+            what = f"a header of version {version[0]}.{version[1]}"
+            raise DataError(what, where=where, why="numbers have one of version 1.0 or 2.0", remedy=remedy)
+        shape, _, dtype = _NPY_HEADERS[version](file)
+        size = os.fstat(file.fileno()).st_size - file.tell()
+    if not all(type(length) is int and length >= 0 for length in shape):
+        what, why = f"a shape of {shape}", "an axis has a whole number of entries"
+        raise DataError(what, where=where, why=why, remedy=remedy)
+    stated = math.prod(shape) * dtype.itemsize
+    if dtype.kind in "biuf" and stated != size:
+        what = f"{counted(size, 'byte', 'bytes')} of an array of shape {shape} and type {dtype}"
+        raise DataError(what, where=where, why=f"it takes {stated}", remedy=remedy)
+    array: NDArray[Any] = np.load(path, allow_pickle=False)
     return array
 
 

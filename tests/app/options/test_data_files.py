@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import shlex
+import struct
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpaudit.app.options import data_files
 from dpaudit.app.options.data_files import read_data
 from dpaudit.app.text.target_text import without_value
 from dpaudit.errors import DataError, UsageError
@@ -155,6 +158,52 @@ def test_parquet_and_a_folder_of_it(tmp_path: Path) -> None:
     assert error.value.where.endswith("3.parquet")
 
 
+def test_what_is_written_beside_the_rows_is_left_out(tmp_path: Path) -> None:
+    """Names of indexes, attributes and metadata could be one unit's."""
+    frame = pd.DataFrame({"ward": pd.Categorical(["ICU", "ER"])}, index=pd.Index([1, 2], name="of u7"))
+    frame.attrs = {"note": "of u7"}
+    frame.to_parquet(tmp_path / "visits.parquet")
+    found = read_data(str(tmp_path / "visits.parquet"), None)
+    assert found.schema.metadata is None
+    assert [field.metadata for field in found.schema] == [None, None]
+    assert found["ward"].to_pylist() == ["ICU", "ER"]
+    inner = pa.field("own", pa.int64(), metadata={"note": "of u7"})
+    own = pa.schema([pa.field("all", pa.struct([inner]), metadata={"note": "of u7"})])
+    pq.write_table(pa.table({"all": [{"own": 1}]}, schema=own), tmp_path / "nested.parquet")
+    schema = read_data(str(tmp_path / "nested.parquet"), None).schema
+    assert schema.field("all").metadata is None
+    assert schema.field("all").type.field("own").metadata is None
+
+
+def test_parquet_of_more_rows_than_memory_holds_is_refused(tmp_path: Path) -> None:
+    """Before it is read: 2 MB can stand for 3e8 rows."""
+    path = tmp_path / "visits.parquet"
+    rows = pa.table({"patient": pa.array(["u"] * 10**6)})
+    with pq.ParquetWriter(path, rows.schema) as writer:
+        for _ in range(200):
+            writer.write_table(rows)
+    assert path.stat().st_size < 2**20
+    with pytest.raises(DataError, match=r"200000000 rows(.|\n)*2 GiB(.|\n)*MODULE.py:FUNCTION") as error:
+        read_data(str(path), None)
+    assert error.value.where == f"--data {path}"
+
+
+def test_parquet_is_refused_as_soon_as_its_texts_are_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"note": pa.array(["x" * 1000] * 10_000)})
+    for name in ("1.parquet", "2.parquet"):
+        pq.write_table(rows, tmp_path / name)
+    monkeypatch.setattr(data_files, "MOST_BYTES", 15_000_000)
+    assert read_data(str(tmp_path / "1.parquet"), None).equals(rows)
+    with pytest.raises(DataError, match="10000 rows, which take more than") as error:
+        read_data(str(tmp_path), None)
+    assert error.value.where.endswith("2.parquet")
+    monkeypatch.setattr(data_files, "MOST_BYTES", 1_000_000)
+    with pytest.raises(DataError, match="10000 rows, which take more than"):
+        read_data(str(tmp_path / "1.parquet"), None)
+
+
 def test_a_folder_of_folders_of_parquet_is_read_once(tmp_path: Path) -> None:
     """Spark writes a folder whose own name ends in .parquet."""
     one = pa.table({"patient": ["a"], "age": [1]})
@@ -183,6 +232,57 @@ def test_a_function_is_called_by_each_run(tmp_path: Path) -> None:
         read_data(f"{path}:visit", None)
     with pytest.raises(UsageError, match="not a function"):
         read_data(f"{path}:word", None)
+
+
+def npy(shape: str, body: bytes = b"", version: int = 1, descr: str = "'<f8'") -> bytes:
+    """A file of numpy with a header of one's own."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H", len(header)) + header + body
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (npy("(True,)", b"0" * 8), r"a shape of \(True,\)"),
+        (npy("(1.0,)", b"0" * 8), "cannot be read"),
+        (npy("(-1,)", b"0" * 8), r"a shape of \(-1,\)"),
+        (npy(f"({2**64},)", b"0" * 8), rf"8 bytes of an array(.|\n)*it takes {2**67}"),
+        (npy(f"({2**32}, {2**32})"), "0 bytes of an array"),
+        (npy("(10**12,)", b"0" * 8), "cannot be read"),
+        (npy("(1000000000000,)", b"0" * 8), "it takes 8000000000000"),
+        (npy("(4,)", b"0" * 8), "8 bytes of an array(.|\n)*it takes 32"),
+        (npy("(1,)", b"0" * 80), "80 bytes of an array(.|\n)*it takes 8"),
+        (npy("(0,)"), "holds no record"),
+        (npy("()", b"0" * 8), "records lie along the first axis"),
+        (npy("(1,)", b"0" * 8, version=3), "a header of version 3.0"),
+        (npy("(1,)", b"0" * 8, version=9), "a header of version 9.0"),
+        (npy("(1,)", b"0" * 8, descr="'|O'"), "cannot be read"),
+        (npy("(1,)", b"0" * 8, descr="('<f8', (1000,))"), "cannot be read"),
+        (npy("(1,)", b"0" * 8, descr="{}"), "no numbers to run on"),
+        (npy("(" * 4000 + ")" * 4000), "cannot be read"),
+        (npy("(1,)")[:20], "cannot be read"),
+        (b"", "cannot be read"),
+        (b"PK\x03\x04 and so on", "an archive of numpy.savez"),
+    ],
+)
+def test_a_faulty_file_of_numpy_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    """And the algorithm is not, which never ran."""
+    path = tmp_path / "rows.npy"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=words) as error:
+        read_data(str(path), None)
+    assert error.value.where == f"--data {path}"
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+def test_a_file_of_numpy_is_read_as_it_is(tmp_path: Path, version: tuple[int, int]) -> None:
+    rows = np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3))
+    with (tmp_path / "rows.npy").open("wb") as file:
+        np.lib.format.write_array(file, rows, version)
+    found = read_data(str(tmp_path / "rows.npy"), None)
+    assert found.dtype == rows.dtype
+    assert found.tolist() == rows.tolist()
 
 
 def test_files_that_are_not_there_and_queries_that_are_none() -> None:
@@ -216,3 +316,43 @@ def test_a_query_is_opened_by_each_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a query that fails") as error:
         read_data(f"duckdb:{path}?select nothing", None).make()
     assert "nothing" not in str(without_value(error.value))  # what DuckDB says may quote the data
+
+
+@pytest.mark.interoperability
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("copy visits to '{}/copy.csv'", r"1 statement \(COPY\)"),
+        ("export database '{}/export'", r"1 statement \(EXPORT\)"),
+        ("from visits; copy visits to '{}/copy.csv'", r"2 statements \(SELECT, COPY\)"),
+        ("from visits; from visits", r"2 statements \(SELECT, SELECT\)"),
+        ("attach '{}/other.db'", r"1 statement \(ATTACH\)"),
+        ("install httpfs", r"1 statement \(LOAD\)"),
+        ("set threads = 1", r"1 statement \(SET\)"),
+        ("create temp table own as from visits", r"1 statement \(CREATE\)"),
+        ("insert into visits values ('p') returning *", r"1 statement \(INSERT\)"),
+        ("call pragma_version()", r"1 statement \(CALL\)"),
+        ("explain from visits", r"1 statement \(EXPLAIN\)"),
+        ("-- nothing", "no statement"),
+        ("from read_csv('{}/other.csv')", "a query that fails(.|\n)*this file and no other"),
+        ("from '{}/other.csv'", "a query that fails"),
+        ("from read_text('{}/other.csv')", "a query that fails(.|\n)*this file and no other"),
+        ("from glob('{}/*')", "a query that fails(.|\n)*this file and no other"),
+        ("from pandas_frame", "a query that fails"),
+    ],
+)
+def test_a_query_reads_its_file_alone_and_writes_none(tmp_path: Path, query: str, words: str) -> None:
+    duckdb: Any = importlib.import_module("duckdb")
+    path, pandas_frame = tmp_path / "visits.db", pd.DataFrame({"patient": ["p1"]})
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table visits as select 'p' as patient")
+    written(tmp_path, "patient\np1\n", "other.csv")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match=words):
+        read_data(f"duckdb:{path}?{query.format(tmp_path)}", None).make()
+    rows = read_data(f"duckdb:{path}?with own as (from visits) from own", None).make()
+    with pytest.raises(duckdb.Error):  # nor does an author's own statement on what is handed out
+        rows.query("own", f"copy own to '{tmp_path}/copy.csv'")
+    assert sorted(tmp_path.iterdir()) == before
+    assert rows.fetchall() == [("p",)]
+    assert len(pandas_frame) == 1
