@@ -2,6 +2,7 @@
 
 import decimal
 import fractions
+import functools
 import math
 import numbers
 import re
@@ -61,16 +62,50 @@ def _countable(value: int) -> int:
     return value
 
 
-def _plain(value: object) -> object:
-    """A numpy number as Python's own; anything else unchanged, for pydantic to refuse."""
-    if type(value) is float or type(value) is int:
+def exact_double(value: Any) -> float:
+    """Return a number of any of Python's or numpy's types as the double that equals it.
+
+    A number between two doubles is refused: which of them is safe depends on what it is for. Raises
+    ValueError.
+    """
+    if type(value) is float:
         return value
-    if isinstance(value, numbers.Real):
-        item = getattr(value, "item", None)
-        return value if item is None else item()
-    if hasattr(value, "__float__"):  # as numpy's booleans and arrays have, which pydantic would convert
+    number = isinstance(value, numbers.Real | decimal.Decimal) and not isinstance(value, bool)
+    if not number:  # numpy's booleans are no numbers to Python either
         raise ValueError("must be a number")
+    if isinstance(value, float) or not _is_finite(value):
+        return float(value)
+    whole = isinstance(value, numbers.Integral)
+    exact = fractions.Fraction(int(value)) if whole else fractions.Fraction(*value.as_integer_ratio())
+    low, high = down(exact), up(exact)
+    if low != high:
+        raise ValueError(f"no double equals it: give {low!r} where less is safe, or {high!r} where more is")
+    return low
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a number is neither NaN nor infinite, whatever its type and however large."""
+    if isinstance(value, numbers.Rational):
+        return True
+    if isinstance(value, decimal.Decimal):
+        return value.is_finite()
+    return bool(value == value and abs(value) != math.inf)  # noqa: PLR0124  (NaN)
+
+
+def _plain(value: object) -> object:
+    """A number as the double that equals it; anything but a number unchanged, for pydantic to refuse."""
+    if type(value) is float:
+        return value
+    if isinstance(value, numbers.Real | decimal.Decimal) or hasattr(value, "__float__"):
+        return exact_double(value)
     return value
+
+
+def _whole(value: object) -> object:
+    """One of numpy's whole numbers as Python's own; anything else unchanged, for pydantic to refuse."""
+    if isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else value
 
 
 #: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.
@@ -79,8 +114,14 @@ Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
 NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
+#: In a field: an exact number, such as Fraction(1, 3), that no double equals is rounded up, or down. Noise is
+#: rounded down; sensitivities, sampling rates and what a guarantee allows are rounded up.
+Enlarged = BeforeValidator(functools.partial(as_double, rounded=up))
+Reduced = BeforeValidator(functools.partial(as_double, rounded=down))
+Scale = Annotated[Positive, Reduced]
+Share = Annotated[Positive, Field(le=1), Enlarged]
 #: Costs are doubles: past the largest one, a count times a cost that was rounded to 0 could be anything.
-Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain), AfterValidator(_countable)]
+Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_whole), AfterValidator(_countable)]
 
 
 class FrozenMapping(Mapping[str, Any]):

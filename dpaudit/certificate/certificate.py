@@ -300,8 +300,19 @@ def _limits(
         *(audit.not_checked for audit in audits),
     ]
     sources += [[] if opinion is None else opinion.not_checked(), statement.not_checked()]
-    sources += [] if audits else [[Condition(code=Code.NO_AUDIT)]]
+    sources += [_judged_nothing(audits)]
     return list(dict.fromkeys(itertools.chain.from_iterable(sources)))
+
+
+def _judged_nothing(audits: Sequence[Audit]) -> list[Condition]:
+    """That no experiment judged the claim, or some did not, and why."""
+    if not audits:
+        return [Condition(code=Code.NO_AUDIT)]
+    unclear = [audit for audit in audits if audit.verdict is Experiment.INCONCLUSIVE]
+    return [
+        Condition(code=Code.AUDIT_JUDGED_NOTHING, text=f"{audit.method}: {'; '.join(audit.inconclusive)}")
+        for audit in unclear
+    ]
 
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:

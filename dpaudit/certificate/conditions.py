@@ -52,6 +52,7 @@ class Code(StrEnum):
     STATED = "stated"
     # Audits, second opinions and baselines.
     NO_AUDIT = "no-audit"
+    AUDIT_JUDGED_NOTHING = "audit-judged-nothing"
     GIVEN_PAIRS = "given-pairs"
     RARE_EVENTS = "rare-events"
     ROUNDED_SCORES = "rounded-scores"
@@ -115,7 +116,14 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
     },
     "share": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
     "scale": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
-    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN, Code.ROUTED_NOISE},
+    "text": {
+        Code.JUSTIFIED_GUARANTEE,
+        Code.ASSUMED,
+        Code.STATED,
+        Code.PUBLIC_STAND_IN,
+        Code.ROUTED_NOISE,
+        Code.AUDIT_JUDGED_NOTHING,
+    },
     "replayed": {Code.SAMPLE_SUMMED, Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
     "ended_by": {Code.STOPPING_TIME},
     "draws": {Code.SAMPLER_RESOLUTION},
@@ -129,7 +137,7 @@ class Condition(Model):
 
     Attributes:
         text: what an author states in words of their own: an assumption, or a guarantee's justification; or
-            a library's name and version.
+            a library's name and version; or why an audit judged nothing.
         replayed: whether an audit by replay tested it on its pairs.
         ended_by: what ended an audit's runs before their planned number.
         draws: of each mechanism's noise, at most.

@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar, get_args
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, figures
 from dpaudit.errors import InvalidParameter, UsageError
-from dpaudit.models import did_you_mean
+from dpaudit.models import did_you_mean, exact_double
 
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
@@ -101,6 +101,38 @@ def require_kind(value: Any, kind: Any, where: str) -> None:
         what, remedy = f"{given} is not {words}", f"give {words}"
         why = "it could be misread, or cause an unclear error later"
         raise InvalidParameter(what, where=where, why=why, remedy=_meant(value, kind) + remedy)
+
+
+def number(value: Any, where: str) -> float:
+    """Return the double that equals a number of any of Python's or numpy's types.
+
+    Every number that enters a public function goes through this one, and every number of a model through
+    the same check. Raises `InvalidParameter` for anything but a number, and for one that no double equals.
+    """
+    try:
+        return exact_double(value)
+    except ValueError as error:
+        given, between = _shown(value), "no double" in str(error)
+        what = f"{given} is not {'a double' if between else 'a number'}"
+        why = "it could be misread, or cause an unclear error later"
+        remedy = _meant(value, numbers.Real) + (str(error).partition(": ")[2] if between else "give a number")
+        if between:
+            why = "rounding it to the nearest double could make a bound too small"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy) from None
+
+
+def whole(value: Any, where: str) -> int:
+    """Return a whole number >= 0 as Python's own; raises `InvalidParameter` for anything else."""
+    require_kind(value, numbers.Integral, where)
+    return int(value)
+
+
+def lengths(value: Any, where: str) -> tuple[int, ...]:
+    """Return a shape as a tuple of Python's own numbers; raises `InvalidParameter` for anything else."""
+    if isinstance(value, numbers.Integral):
+        return (whole(value, f"{where}, shape="),)
+    require_kind(value, tuple | list, f"{where}, shape=")
+    return tuple(whole(each, f"{where}, shape=") for each in value)
 
 
 def _shown(value: Any) -> str:

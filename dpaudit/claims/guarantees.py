@@ -1,17 +1,16 @@
 """Privacy guarantees: what a claim states and what an accountant bounds."""
 
-from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from dpaudit.models import AboveOne, Fraction, Model, NonNegative, as_double, down, up
+from dpaudit.models import AboveOne, Enlarged, Fraction, Model, NonNegative, Reduced
 
 #: Figures of a guarantee: an exact number, such as Fraction(1, 3), is rounded up, since the guarantee of the
 #: smaller double is stronger. An order is rounded down: what holds at an order holds at every smaller one.
-Upper = Annotated[NonNegative, BeforeValidator(partial(as_double, rounded=up))]
-UpperFraction = Annotated[Fraction, BeforeValidator(partial(as_double, rounded=up))]
-Order = Annotated[AboveOne, BeforeValidator(partial(as_double, rounded=down))]
+Upper = Annotated[NonNegative, Enlarged]
+UpperFraction = Annotated[Fraction, Enlarged]
+Order = Annotated[AboveOne, Reduced]
 
 
 class PureDP(Model):

@@ -1,8 +1,8 @@
 """How much one unit can change a query, in which norm, and what shows it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from dpaudit.models import Model, NonNegative
+from dpaudit.models import Enlarged, Model, NonNegative
 
 Norm = Literal["l1", "l2", "frobenius", "rkhs"]
 
@@ -31,7 +31,7 @@ class Sensitivity(Model):
     The relation is the ledger's: a sensitivity is always meant for the header's `neighbouring`.
     """
 
-    value: NonNegative
+    value: Annotated[NonNegative, Enlarged]
     norm: Norm
     basis: Basis = "declared"
 

@@ -11,6 +11,7 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, as_query
+from dpaudit.curator.clipping import require_unmasked
 from dpaudit.curator.coins import Drawn
 from dpaudit.curator.noise import Given, Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
@@ -88,9 +89,10 @@ class Batches(NeverCopied):
         """Clip the rows [m, *shape] of some units of the batch, and add them up exactly.
 
         Raises:
-            InvalidParameter: rows of another shape.
+            InvalidParameter: rows of another shape, or a masked array.
             ScheduleBroken: no batch was drawn, or it has fewer units.
         """
+        require_unmasked(contributions, self._where)
         rows = np.asarray(contributions)
         if rows.ndim == 0 or rows.shape[1:] != self._shape or rows.dtype.kind not in "fiub":
             what = f"rows of shape {rows.shape} and type {rows.dtype} where sums have shape {self._shape}"

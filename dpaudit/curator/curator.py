@@ -15,14 +15,17 @@ from typing import Any, NoReturn, Self, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.claims.arguments import lengths, number, whole
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import CORE, Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.batches import Batches, Clipping
-from dpaudit.curator.clipping import bounded, doubles, knows_its_argument_alone, mapped
+from dpaudit.curator.clipping import bounded, doubles, require_unmasked
 from dpaudit.curator.local import Users, UserSchedule
+from dpaudit.curator.mapping import mapped
 from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
+from dpaudit.curator.purity import knows_its_argument_alone
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.curator.thresholds import Comparisons
 from dpaudit.curator.tuning import BestOf, best_of
@@ -103,7 +106,7 @@ class Curator(Admission):
         public_seed: int = 0,
     ) -> None:
         super().__init__(ledger, noise, budget=budget, transcript=transcript)
-        self.public_seed = public_seed
+        self.public_seed = whole(public_seed, "Curator(public_seed=)")
         self._streams: dict[str, np.random.Generator] = {}
         self._users = Users(ledger)
 
@@ -178,6 +181,7 @@ class Curator(Admission):
         label: str,
         nonnegative: bool = False,
         map: Callable[[Any], ArrayLike] | None = None,  # noqa: A002  (what it does)
+        shape: tuple[int, ...] | None = None,
         **stated: Unpack[Stated],
     ) -> Array:
         """Clip each unit's contribution, sum them and release the sum.
@@ -198,29 +202,41 @@ class Curator(Admission):
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
-            map: makes a row of one record; `contributions` are then the records, and the ledger says that
-                each row is ``mapped`` from one. It is called for every record by itself, in an order that
-                nobody chose, and again in another. What it knows from around it, as by a closure, may come
-                from other records: the rows are then ``clipped``, as those that are given.
+            map: makes a row of one record; `contributions` are then the records. It is called for every
+                record by itself, twice, in two random orders. A record for which it raises, or returns
+                anything but the same finite numbers of `shape` both times, contributes zero, and the others
+                contribute what they do without it; a warning tells the data's holder how many there are.
+                The ledger says that the rows are ``mapped`` if `map` provably depends on its argument alone
+                (`dpaudit.curator.purity`), and ``clipped`` otherwise. Records of a ``mapped`` sum must be
+                plain values: numbers, text, dates, lists, tuples, dictionaries and arrays.
+            shape: of a row that `map` makes, () by default. The records themselves do not decide it.
             label: as in `release`.
             **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive, or the mechanism has another number of units.
+            InvalidParameter: the bound is not positive, the mechanism has another number of units, the
+                contributions are no numbers or a masked array, or `shape` is given without `map`.
+            ScheduleBroken: while an auditor compares runs, `map` made two rows of one record.
         """
-        basis: Basis = "clipped"
-        if map is not None:
-            contributions = mapped(list(contributions), map, f"release {label!r}")
-            basis = "mapped" if knows_its_argument_alone(map) else "clipped"
+        where = f"release {label!r}"
+        alone = map is not None and knows_its_argument_alone(map)
+        basis: Basis = "mapped" if alone else "clipped"
+        bound = number(bound, f"{where}, bound=")
         integers = getattr(getattr(mechanism, "mechanism", mechanism), "integer_noise", False)
         bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
-        exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
-        given = doubles(contributions, f"release {label!r}")
-        self.require_one_unit(len(np.atleast_1d(given)), f"release {label!r}")
+        exponent = grid_of_bound(bound, _grid(mechanism), where)
+        if map is not None:
+            size, audited = None if shape is None else lengths(shape, where), self.sampler is None
+            contributions = mapped(contributions, map, size, where, alone=alone, audited=audited)
+        elif shape is not None:
+            why, remedy = "rows that are given have their own shape", "leave shape= out, or give map="
+            raise InvalidParameter("shape= without map=", where=where, why=why, remedy=remedy)
+        given = doubles(contributions, where)
+        self.require_one_unit(len(np.atleast_1d(given)), where)
         if isinstance(clipped, SampledSum):
-            given = clipped.rows(given, f"release {label!r}")
+            given = clipped.rows(given, where)
         rows = clip_rows(
             given, bound, norm, max(exponent, 0) if integers else exponent, nonnegative=nonnegative
         )
@@ -228,7 +244,7 @@ class Curator(Admission):
         if isinstance(clipped, SampledSum):
             sampled = clipped
             known = self.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
-            sampled.require_units(len(rows.integers), f"release {label!r}", known=known)
+            sampled.require_units(len(rows.integers), where, known=known)
             query = as_query(summed.to_doubles(), label)
             return self._answer(
                 self.line(label, sampled, **stated),
@@ -267,6 +283,7 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the norm is not Euclidean.
         """
+        bound = number(bound, f"release {label!r}, bound=")
         clipped, norm = self._bounded(mechanism, square_above(bound), acute=True, label=label)
         if norm not in {"frobenius", "l2"}:
             what = f"a sensitivity in norm {norm!r} for a Gram matrix"
@@ -307,7 +324,9 @@ class Curator(Admission):
         Returns:
             The noisy table, of `shape`.
         """
-        bound = holding_whole(bound)
+        where = f"release {label!r}"
+        require_unmasked(cells, where)
+        bound, shape = holding_whole(number(bound, f"{where}, bound=")), lengths(shape, where)
         clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
         self.require_one_unit(len(np.atleast_1d(cells)), f"release {label!r}")
         exponent = min(grid_of_bound(bound, _grid(mechanism), f"release {label!r}"), 0)
@@ -338,6 +357,7 @@ class Curator(Admission):
         Returns:
             The index of the chosen candidate.
         """
+        score_sensitivity = number(score_sensitivity, f"release {label!r}, score_sensitivity=")
         given = as_query(scores, label)
         weights = mechanism.log_weights(given, score_sensitivity, monotone=monotone)
         release = self.line(label, mechanism, **stated)
@@ -371,6 +391,7 @@ class Curator(Admission):
             ScheduleBroken: a trial made other releases than those listed.
             InvalidParameter: a score or an output that is not finite, or an output of another shape.
         """
+        candidates = whole(candidates, f"release {label!r}, candidates=")
         if candidates < 1:
             raise InvalidParameter(f"{candidates} candidates", where=f"release {label!r}", remedy="give some")
         public = as_query(default, label)
@@ -461,7 +482,9 @@ class Curator(Admission):
             what = f"a {getattr(given, 'kind', type(given).__name__)} mechanism for a stream"
             remedy = "give a TreeAggregation or a MatrixMechanism"
             raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
+        shape = lengths(shape, f"release {label!r}")
         if bound is not None:
+            bound = number(bound, f"release {label!r}, bound=")
             clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
             mechanism = cast("TreeAggregation | MatrixMechanism", clipped)
         return Stream(self, self.line(label, mechanism, **stated), mechanism, shape, bound)
@@ -488,6 +511,7 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the mechanism draws no turns.
         """
+        bound, shape = number(bound, f"release {label!r}, bound="), lengths(shape, f"release {label!r}")
         clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
         if not isinstance(clipped, InTurns):
             what = f"a {clipped.kind} mechanism for a sampled stream"
@@ -522,6 +546,7 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the mechanism adds no noise to a sum of rows.
         """
+        bound, shape = number(bound, f"release {label!r}, bound="), lengths(shape, f"release {label!r}")
         clipped, norm = self._bounded(mechanism, bound, acute=False, label=label, basis=basis)
         if not isinstance(clipped, OnSample | ValueMechanism):
             what = f"a {clipped.kind} mechanism for sums over batches"
@@ -542,6 +567,7 @@ class Curator(Admission):
         **stated: Unpack[Stated],
     ) -> NoisyFunction:
         """Open a function on the line, with values of one shape, that is noisy wherever it is called."""
+        shape = lengths(shape, f"release {label!r}")
         return NoisyFunction(self, self.line(label, mechanism, **stated), mechanism, mean, shape)
 
     def release_smooth(
@@ -567,6 +593,7 @@ class Curator(Admission):
             InvalidParameter: the scale is not positive and finite, or the value has other than
                 `dimension` entries.
         """
+        local_scale = number(local_scale, f"release {label!r}, local_scale=")
         query = as_query(value, label)
         if query.size != mechanism.dimension or not 0.0 < local_scale < np.inf:
             raise InvalidParameter(
@@ -579,8 +606,8 @@ class Curator(Admission):
             query,
             mechanism.answering(),
             query,
-            float(local_scale),
-            scale=float(local_scale),
+            local_scale,
+            scale=local_scale,
         )
 
     def release_opaque(

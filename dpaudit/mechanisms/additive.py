@@ -10,7 +10,7 @@ from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Array, FixedNoise, GaussianNoise, ValueMechanism, residual
-from dpaudit.models import Count, Positive
+from dpaudit.models import Count, Scale
 from dpaudit.noise.grid import OnGrid, grid
 from dpaudit.noise.randomness import Randomness
 
@@ -43,7 +43,7 @@ class LaplaceNoise(FixedNoise, ValueMechanism):
     norms: ClassVar[tuple[Norm, ...]] = ("l1",)
     noise_field = "scale"
 
-    scale: Positive
+    scale: Scale
 
     @property
     def spread(self) -> float:

@@ -14,7 +14,7 @@ from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import CONVERSIONS, Norm, Sensitivity
 from dpaudit.errors import InvalidParameter, NormMismatch
 from dpaudit.mechanisms import dominating
-from dpaudit.models import Model, Positive
+from dpaudit.models import Model, Scale
 from dpaudit.noise.grid import OnGrid, grid
 from dpaudit.noise.randomness import Randomness
 
@@ -271,7 +271,7 @@ class GaussianNoise(FixedNoise):
 
     noise_field = "sigma"
 
-    sigma: Positive
+    sigma: Scale
 
     @property
     def grid(self) -> int:

@@ -15,7 +15,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import Array, FixedNoise, ValueMechanism, residual
-from dpaudit.models import Positive
+from dpaudit.models import Scale
 from dpaudit.noise.contributions import holding_whole
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import Randomness
@@ -50,7 +50,7 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     drawn_exactly = True
 
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
-    sigma: Positive
+    sigma: Scale
 
     def dominating_pair(self) -> dominating.DiscreteGaussian:
         """Between vectors of integers the squared distance is an integer too.

@@ -15,7 +15,7 @@ from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import CannotBound, InvalidParameter, NormMismatch
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Times, distance
-from dpaudit.models import Fraction, NonNegative, Number, finite
+from dpaudit.models import Enlarged, Fraction, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
 MASS_TOLERANCE = 1e-9
@@ -69,7 +69,7 @@ class OpaquePureDP(Opaque):
     """
 
     kind: Literal["pure-dp"] = "pure-dp"
-    epsilon: NonNegative
+    epsilon: Annotated[NonNegative, Enlarged]
     justification: Justification
     sensitivity: Sensitivity | None = None
 
@@ -91,8 +91,8 @@ class OpaqueApproxDP(Opaque):
     """
 
     kind: Literal["approx-dp"] = "approx-dp"
-    epsilon: NonNegative
-    delta: Fraction
+    epsilon: Annotated[NonNegative, Enlarged]
+    delta: Annotated[Fraction, Enlarged]
     justification: Justification
     sensitivity: Sensitivity | None = None
 

@@ -76,6 +76,8 @@ class AuditPlan:
             left = () if searched or not self.search_pairs else (Condition(code=Code.PAIRS_NOT_SEARCHED),)
             return found.model_copy(update={"not_checked": (*found.not_checked, *left)})
         except (TimeOver, TooFewRuns):
+            reason = f"the time limit of {self.seconds:g} seconds was over before it could tell"
+            remedy = "raise time-limit, or lower trials"
             return Audit(
                 method=self.method,
                 claim=options["claim"],
@@ -83,7 +85,7 @@ class AuditPlan:
                 trials=0,
                 seed=options["seed"],
                 about="transcript" if self.method == "replay" else "final-output",
-                inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
+                inconclusive=(f"{reason}: {remedy}",),
             )
 
 

@@ -176,3 +176,11 @@ def tests(certificate: Certificate) -> str:
         f"{audit.trials} trials"
         for audit in certificate.audits
     )
+
+
+def unjudged(certificate: Certificate) -> str:
+    """Why an experiment did not judge the claim; empty where each of them did."""
+    if not certificate.audits:
+        return "no audit was run"
+    unclear = [audit for audit in certificate.audits if audit.verdict is Experiment.INCONCLUSIVE]
+    return "; ".join(f"{audit.method}: {reason}" for audit in unclear for reason in audit.inconclusive)

@@ -5,7 +5,7 @@ from typing import Final
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, markdown
-from dpaudit.app.report.evaluation import leading, numerics
+from dpaudit.app.report.evaluation import leading, numerics, unjudged
 from dpaudit.app.report.running_total import totals
 from dpaudit.app.text.output import lower, upper
 from dpaudit.app.text.tables import mechanism_words, sensitivity_words
@@ -31,6 +31,8 @@ def _blocks(certificate: Certificate, accounted: Accounted, computed: Sequence[B
     yield Paragraph(leading(certificate, computed))
     if certificate.against_publishing:
         yield Paragraph(f"Not to be published: {'; '.join(certificate.against_publishing)}.")
+    if certificate.experiment is Experiment.INCONCLUSIVE:
+        yield Paragraph(f"No experiment has judged this claim: {unjudged(certificate)}.")
     yield Grid(("steps", "noise", "sensitivity", "sampling rate"), list(_steps(certificate)))
     yield Paragraph(f"{numerics(certificate).capitalize()}.")
     yield Grid(
@@ -39,7 +41,19 @@ def _blocks(certificate: Certificate, accounted: Accounted, computed: Sequence[B
     if certificate.budget is None and len(rows := _course(certificate, deltas[0])) > 1:
         yield Grid(("after releases", f"epsilon at delta {deltas[0]:g}, at most"), rows)
     yield Paragraph(_audited(certificate))
-    yield Paragraph(f"Proved and audited by dpaudit; ledger `{certificate.ledger_hash}`.")
+    yield Paragraph(f"{_judged(certificate)} by dpaudit; ledger `{certificate.ledger_hash}`.")
+
+
+def _judged(certificate: Certificate) -> str:
+    """What dpaudit did: a card says neither more nor less."""
+    proved = "Proved" if certificate.all_proved else "Not proved"
+    match certificate.experiment:
+        case Experiment.REFUTED:
+            return f"{proved}, and refuted by an experiment,"
+        case Experiment.INCONCLUSIVE:
+            return f"{proved}, and judged by no experiment,"
+        case Experiment.NOT_REFUTED:
+            return f"{proved} and audited" if certificate.all_proved else f"{proved}, and not refuted,"
 
 
 def _course(certificate: Certificate, delta: float) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.app.report.blocks import Badges, Block, Code, Grid, Heading, Items, Paragraph, Picture, Tone
-from dpaudit.app.report.evaluation import RELATIONS, best_guess, evaluation, leading
+from dpaudit.app.report.evaluation import RELATIONS, best_guess, evaluation, leading, unjudged
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import WARNED, sentences
@@ -112,8 +112,12 @@ def _summary(certificate: Certificate, computed: Sequence[Bound] | None) -> Iter
 def publishing(certificate: Certificate, computed: Sequence[Bound] | None) -> tuple[str, Tone]:
     """Whether the output may be published, and how that looks."""
     unknown = () if computed is not None else ("its figures were not computed again from its ledger",)
-    against = "; ".join((*certificate.against_publishing, *unknown))
-    return (f"no: {against}", "bad") if against else ("yes, if everything under Not checked is true", "good")
+    if against := "; ".join((*certificate.against_publishing, *unknown)):
+        return f"no: {against}", "bad"
+    words = "yes, if everything under Not checked is true"
+    if certificate.experiment is Experiment.INCONCLUSIVE:
+        return f"{words}; no experiment has judged the claim", "unclear"
+    return words, "good"
 
 
 def _plainly(certificate: Certificate) -> str:
@@ -134,6 +138,8 @@ def _plainly(certificate: Certificate) -> str:
             "figure below covers it."
         )
     words = f"The claim of {claim} holds for this run, provided that everything under Not checked is true."
+    if certificate.experiment is Experiment.INCONCLUSIVE:
+        words = f"No experiment has judged this claim: {unjudged(certificate)}. {words}"
     if certificate.numerics.seeded:
         words += (
             " But the noise came from a seed that somebody chose: whoever knows the seed can subtract the "

@@ -87,11 +87,12 @@ def _summary(title: str, found: Sources) -> Iterator[Block]:
     if read:
         proved = sum(one.certificate.all_proved for one in read)
         refuted = sum(one.certificate.experiment is Experiment.REFUTED for one in read)
+        unjudged = sum(one.certificate.experiment is Experiment.INCONCLUSIVE for one in read)
         again = sum(one.computed is not None for one in read)
         of = f"of {counted(len(read), 'certificate', 'certificates')}"
         badges: list[tuple[str, str, Tone]] = [
             (f"Proved, {of}", f"{proved}", "good" if proved == len(read) else "bad"),
-            (f"Refuted by an experiment, {of}", f"{refuted}", "bad" if refuted else "good"),
+            (f"Refuted by an experiment, {of}", *_experiments(refuted, unjudged)),
             (f"Figures computed again, {of}", f"{again}", "good" if again == len(read) else "unclear"),
         ]
         yield Badges(badges)
@@ -103,6 +104,12 @@ def _summary(title: str, found: Sources) -> Iterator[Block]:
     others = [counted(*count) for count in counts if count[0]]
     if others:
         yield Paragraph(f"{'Besides' if read else 'Found'}: {', '.join(others)}.")
+
+
+def _experiments(refuted: int, unjudged: int) -> tuple[str, Tone]:
+    """How many certificates were refuted, and how many no experiment judged."""
+    words = f"{refuted}; {unjudged} not judged" if unjudged else f"{refuted}"
+    return words, "bad" if refuted else "unclear" if unjudged else "good"
 
 
 def _certificates(read: Mapping[str, Read], pages: Mapping[str, str]) -> Iterator[Block]:

@@ -14,7 +14,7 @@ import logging
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -36,6 +36,10 @@ _AUDITING: Final = pytest.StashKey[frozenset[str]]()
 _RUN: Final[pytest.StashKey[ClaimedRun]] = pytest.StashKey()
 #: Why each audit of a test keeps it from passing; empty for one that does not.
 _AUDITS: Final = pytest.StashKey[list[str]]()
+#: What the plugin found against a test: neither a skip nor an expected failure hides it.
+_AGAINST: Final = pytest.StashKey[str]()
+#: Whether a report of the test says so already.
+_REPORTED: Final = pytest.StashKey[bool]()
 _FAILED: Final = pytest.StashKey[bool]()
 #: What stdout and stderr were when the test's module was imported, and the test has not changed them yet.
 _STREAMS: Final = pytest.StashKey[tuple[IO[str], IO[str]]]()
@@ -76,11 +80,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a claim that is never judged, and a statistical test that failed before."""
     item.stash[_STREAMS] = sys.stdout, sys.stderr
+    item.stash[_AGAINST], item.stash[_REPORTED] = "", False  # another plugin may run a test again
     names = getattr(item, "fixturenames", ())
     if item.get_closest_marker(_MARK) is not None and not {"dp_curator", "dp_audit"} & set(names):
-        pytest.fail(f"{_MARK}: the test takes neither dp_curator nor dp_audit, so nothing is judged", False)
+        _fail(item, f"{_MARK}: the test takes neither dp_curator nor dp_audit, so nothing is judged")
     if item.stash.get(_FAILED, False):
-        pytest.fail(_NEVER_RERUN, pytrace=False)
+        _fail(item, _NEVER_RERUN)
 
 
 _NEVER_RERUN: Final = (
@@ -90,43 +95,86 @@ _NEVER_RERUN: Final = (
 )
 
 
-@pytest.hookimpl(wrapper=True)
+def _fail(item: pytest.Item, words: str) -> NoReturn:
+    item.stash[_AGAINST] = words
+    raise pytest.fail.Exception(words, pytrace=False) from None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember which statistical test failed."""
+    """Let what the plugin found stand against a skip or an expected failure; remember what failed.
+
+    A fixture may audit as well, and skip its test then, or do so when the test is over.
+    """
     report = yield
-    if call.when == "call" and call.excinfo is not None and _AUDITS in item.stash:
-        item.stash[_FAILED] = True
+    against = item.stash.get(_AGAINST, "")
+    if call.when == "teardown" or (call.when == "setup" and report.skipped):
+        against = against or _first(item.stash.get(_AUDITS, None))
+    if against and not report.failed and not item.stash.get(_REPORTED, False):
+        report.outcome, report.longrepr = "failed", against
+        if hasattr(report, "wasxfail"):
+            del report.wasxfail
+    if report.failed:
+        item.stash[_REPORTED] = True
+        item.stash[_FAILED] = _AUDITS in item.stash
     return report
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """After a test: prove its claim of what dp_curator released; fail where nothing was audited, or in vain.
 
-    What an audit found may have been caught by the test, or raised in a thread that it started.
+    What an audit found may have been caught by the test, or raised in a thread that it started; and the test
+    may have ended as skipped, which excuses it from judging a claim, and not from what was found.
     """
-    result = yield
-    for found in pyfuncitem.stash.get(_AUDITS, [""]) or ["nothing to check: dp_audit was never called"]:
-        if found:
-            pytest.fail(found, pytrace=False)
-    run = pyfuncitem.stash.get(_RUN, None)
-    failure = None if run is None else run.failure()
-    if failure is not None:
-        pytest.fail(failure, pytrace=False)
+    try:
+        result = yield
+    except (pytest.skip.Exception, pytest.xfail.Exception):
+        if words := _against(item, skipped=True):
+            _fail(item, words)
+        raise
+    except (Exception, pytest.fail.Exception):
+        if words := _against(item, skipped=True):
+            item.stash[_AGAINST] = words  # should the failure be an expected one
+        raise
+    if words := _against(item, skipped=False):
+        _fail(item, words)
     return result
 
 
+def _against(item: pytest.Item, *, skipped: bool) -> str:
+    """What keeps a test from passing, or an empty text; of a skipped one, what was found until then."""
+    from dpaudit.errors import DpauditError
+
+    audits = item.stash.get(_AUDITS, None)
+    if audits == [] and not skipped:
+        return "nothing to check: dp_audit was never called"
+    found = _first(audits)
+    run = item.stash.get(_RUN, None)
+    if found or run is None or (skipped and not run.released):
+        return found
+    try:
+        return run.failure() or ""
+    except DpauditError as error:
+        return str(error)
+
+
+def _first(audits: list[str] | None) -> str:
+    """The first failure among audits, or an empty text."""
+    return next(filter(None, audits or []), "")
+
+
 def _claim(node: pytest.Item) -> Claim | None:
-    from dpaudit.app.testing.testing import marked_claim
+    from dpaudit.app.testing.testing import the_claim
     from dpaudit.errors import InvalidParameter, UsageError
 
-    mark = node.get_closest_marker(_MARK)
     try:
-        return None if mark is None else marked_claim(mark.args, mark.kwargs)
+        return the_claim([(mark.args, mark.kwargs) for mark in node.iter_markers(_MARK)])
     except (UsageError, InvalidParameter) as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
+        words = str(error)
+    _fail(node, words)
 
 
 @pytest.fixture
@@ -141,7 +189,7 @@ def dp_curator(request: pytest.FixtureRequest) -> Curator:
         why = "its releases can only be checked against a claim"
         remedy = "mark the test with @pytest.mark.dp_claim(rho=..., unit=...)"
         error = UsageError("dp_curator without a claim", where=node.nodeid, why=why, remedy=remedy)
-        pytest.fail(str(error), pytrace=False)
+        _fail(node, str(error))
     run = ClaimedRun(node.name, claim, audit_seed(node.nodeid, 0, request.config.getoption("--dp-seed")))
     node.stash[_RUN] = run
     return run.curator
@@ -201,7 +249,7 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         why = "each audit's share of the error is fixed when all tests are collected"
         remedy = "name dp_audit among the test's arguments"
         error = UsageError(what, where=node.nodeid, why=why, remedy=remedy)
-        pytest.fail(str(error), pytrace=False)
+        _fail(node, str(error))
     claim = _claim(node)
     audits = node.stash[_AUDITS] = []
 

@@ -5,7 +5,7 @@ Failures read like assertions: what was claimed, what came out, and what would m
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dpaudit.accountants.calibration.calibration import scale_ledger
@@ -67,6 +67,22 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     return Claim(guarantee, **{name: fields[name] for name in about if fields.get(name) is not None})
 
 
+def the_claim(marks: Sequence[tuple[tuple[object, ...], Mapping[str, object]]]) -> Claim | None:
+    """The claim of a test with these marks, each as its arguments and fields; None without any.
+
+    Raises as `marked_claim`, and `UsageError` where two of them differ: one would be judged by nobody.
+    """
+    claims = list(dict.fromkeys(marked_claim(*mark) for mark in marks))
+    if len(claims) > 1:
+        what = f"{len(claims)} different claims on one test: {'; '.join(map(str, claims))}"
+        why = "one test judges one claim, and the others would be judged by nobody"
+        remedy = (
+            "leave one mark, on the test or on its class or module, and write a test for each other claim"
+        )
+        raise UsageError(what, where=_MARKER, why=why, remedy=remedy)
+    return claims[0] if claims else None
+
+
 def audit_seed(test: str, number: int, root: int) -> int:
     """The seed of one test's n-th audit: the same in whatever order, and by whatever worker, tests run."""
     digest = hashlib.sha256(json.dumps([test, number, root]).encode()).digest()
@@ -82,6 +98,11 @@ class ClaimedRun:
         header = {"algorithm": name, "claim": claim, "noise": noise.description, **about}
         self._ledger = Ledger(Header.model_validate(header))
         self.curator = Curator(self._ledger, noise)
+
+    @property
+    def released(self) -> bool:
+        """Whether anything was released."""
+        return bool(self._ledger.releases)
 
     def failure(self) -> str | None:
         """Why the claim is not proved, or None; the run ends here. Raises `CannotBound`."""

@@ -64,8 +64,8 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.MAPPED_RECORDS: (
-        "that the records which rows were mapped from are the units' own: what an algorithm made of them "
-        "before is not seen"
+        "that the records which rows were mapped from are the units' own, and that their values did not "
+        "choose the function: what an algorithm does before it calls `map=` is not seen"
     ),
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "
@@ -87,6 +87,7 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.ASSUMED: "assumed: {text}",
     Code.STATED: "{text}",
     Code.NO_AUDIT: "no audit was run",
+    Code.AUDIT_JUDGED_NOTHING: "the claim by experiment, since an audit judged nothing: {text}",
     Code.GIVEN_PAIRS: "a sampling audit covers only the given pairs",
     Code.RARE_EVENTS: (
         "a sampling audit does not see an event that is rarer than its resolution, whatever the event reveals"
@@ -151,6 +152,9 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
 }
 
+#: Shown before all others: no experiment has judged the claim.
+_FIRST: Final = frozenset({Code.NO_AUDIT, Code.AUDIT_JUDGED_NOTHING})
+
 #: Shown beside an audit's verdict, which says little where they hold.
 WARNED: Final = frozenset({Code.UNMOVED_MOST})
 
@@ -175,8 +179,9 @@ def sentence(condition: Condition) -> str:
 
 
 def sentences(conditions: Iterable[Condition]) -> list[str]:
-    """Conditions in words, in their order, each once."""
-    return list(dict.fromkeys(map(sentence, conditions)))
+    """Conditions in words, each once, in their order; that no experiment judged the claim comes first."""
+    ordered = sorted(conditions, key=lambda condition: condition.code not in _FIRST)
+    return list(dict.fromkeys(map(sentence, ordered)))
 
 
 def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:

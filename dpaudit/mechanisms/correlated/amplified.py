@@ -3,14 +3,14 @@
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
 from dpaudit.mechanisms.samples.sampled import InTurns
-from dpaudit.models import Positive
+from dpaudit.models import Enlarged, Positive, Share
 
 
 class SampledMatrix(InTurns):
@@ -28,9 +28,9 @@ class SampledMatrix(InTurns):
     """
 
     kind: Literal["sampled-matrix"] = "sampled-matrix"
-    rate: Annotated[Positive, Field(le=1)]
+    rate: Share
     mechanism: MatrixMechanism
-    contribution: Positive | None = None
+    contribution: Annotated[Positive, Enlarged] | None = None
 
     @model_validator(mode="after")
     def _turns_do_not_overlap(self) -> Self:

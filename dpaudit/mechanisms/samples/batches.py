@@ -1,18 +1,18 @@
 """Mechanisms on samples whose size is bounded: of one size always, or Poisson samples that are cut."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Array
 from dpaudit.mechanisms.samples import subsets
 from dpaudit.mechanisms.samples.sampled import OnSample
-from dpaudit.models import Count, Positive
+from dpaudit.models import Count, Share
 from dpaudit.noise.randomness import Randomness
 
 
@@ -85,7 +85,7 @@ class TruncatedPoissonSampled(OnSample):
     swaps = True
 
     kind: Literal["truncated-poisson-sampled"] = "truncated-poisson-sampled"
-    rate: Annotated[Positive, Field(le=1)]
+    rate: Share
     most: Count
     units: Count
 

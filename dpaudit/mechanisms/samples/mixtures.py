@@ -15,7 +15,7 @@ from dpaudit.mechanisms.additive import Gaussian
 from dpaudit.mechanisms.base import Answer, Array, Move
 from dpaudit.mechanisms.samples import subsets
 from dpaudit.mechanisms.samples.sampled import HiddenSample, InTurns, SampledSum
-from dpaudit.models import Count, NonNegative, Positive
+from dpaudit.models import Count, NonNegative, Scale, Share
 from dpaudit.noise.randomness import Randomness
 
 _MOST_RECORDS = 1000
@@ -38,7 +38,7 @@ class MixtureOfGaussians(HiddenSample):
     noise_field = "sigma"
 
     kind: Literal["mixture-of-gaussians"] = "mixture-of-gaussians"
-    sigma: Positive
+    sigma: Scale
     sensitivities: Annotated[tuple[NonNegative, ...], Field(min_length=1, max_length=4096)]
     probabilities: Annotated[tuple[NonNegative, ...], Field(min_length=1, max_length=4096)]
 
@@ -85,7 +85,7 @@ class SampledRecords(SampledSum):
 
     kind: Literal["sampled-records"] = "sampled-records"
     mechanism: Gaussian
-    rate: Annotated[Positive, Field(le=1)]
+    rate: Share
     records: Annotated[Count, Field(le=_MOST_RECORDS)]
 
     def dominating_pair(self) -> dominating.Mixture:

@@ -29,7 +29,7 @@ from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, 
 from dpaudit.mechanisms.samples import subsets
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.streams import StreamMechanism
-from dpaudit.models import Positive
+from dpaudit.models import Enlarged, Positive, Share
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 from dpaudit.noise.sums import total
@@ -188,7 +188,7 @@ class OnSample(SampledSum):
     """
 
     mechanism: Inner
-    contribution: Positive | None = None
+    contribution: Annotated[Positive, Enlarged] | None = None
 
     def inner_pairs(self) -> tuple[dominating.Inner, dominating.Inner]:
         """The pairs of a replaced unit, by the sensitivity, and of one taken out, by `contribution`.
@@ -313,7 +313,7 @@ class PoissonSampled(OnSample):
     """
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"
-    rate: Annotated[Positive, Field(le=1)]
+    rate: Share
 
     @property
     def most_likely(self) -> float:

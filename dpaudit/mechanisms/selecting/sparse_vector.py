@@ -17,7 +17,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Answer, Array, Calibrated, Move, Queries, Times
 from dpaudit.mechanisms.selecting.integrals import log_integral
-from dpaudit.models import Count, Positive
+from dpaudit.models import Count, Positive, Scale
 from dpaudit.noise.levels import LawName, Level
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
@@ -184,7 +184,7 @@ class GaussianSparseVector(AboveThreshold):
     law = "normal"
 
     kind: Literal["gaussian-sparse-vector"] = "gaussian-sparse-vector"
-    sigma: Positive
+    sigma: Scale
     steps: Count
 
     @property

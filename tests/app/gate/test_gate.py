@@ -202,6 +202,9 @@ def test_an_algorithm_that_takes_too_long_is_inconclusive(
     assert (status, [rule for rule, _, _ in findings(report)]) == (0, ["inconclusive"])
     assert "time limit of 0.3 seconds" in json.dumps(report)
     assert report["checks"][0]["proof"] == "PROVED"
+    assert report["checks"][0]["outcome"] == "inconclusive"
+    codes = [condition["code"] for condition in report["checks"][0]["not_checked"]]
+    assert "audit-judged-nothing" in codes
 
 
 BROKEN = """

@@ -63,6 +63,20 @@ def test_a_card_has_the_noise_and_every_epsilon() -> None:
     assert "epsilon is at least 0.123456 at delta 1e-05, with confidence 0.95" in text
 
 
+def test_a_card_names_first_that_no_experiment_judged_the_claim() -> None:
+    over = FOUND.model_copy(update={"epsilon_lower": None, "inconclusive": ("the time was over",)})
+    for audits, reason in (((), "no audit was run"), ((over,), "replay: the time was over")):
+        text = card(4, *audits)
+        assert text.split("\n\n")[2] == f"No experiment has judged this claim: {reason}."
+        assert "Proved, and judged by no experiment, by dpaudit; ledger" in text
+        assert "audited" not in text
+    judged = card(4, FOUND)
+    assert "No experiment" not in judged
+    assert "Proved and audited by dpaudit; ledger" in judged
+    refuted = card(4, FOUND.model_copy(update={"findings": (Finding(kind="leak", detail="it differs"),)}))
+    assert "Proved, and refuted by an experiment, by dpaudit; ledger" in refuted
+
+
 def test_a_card_promises_nothing_that_does_not_hold() -> None:
     whole = Gaussian(sigma=2.0, sensitivity=L2(1.0))
     assert "No audit bounded epsilon from below." in card(step=whole)

@@ -60,6 +60,20 @@ def test_everything_is_shown_or_named(dpaudit: Any, runs: Path, tmp_path: Path) 
     assert written == {"index.html", "alone-certificate.html", "wards-certificate.html"}
 
 
+def test_what_no_experiment_judged_is_not_green(
+    dpaudit: Any, certified: Callable[..., Path], tmp_path: Path
+) -> None:
+    certified(tmp_path / "runs" / "a")
+    assert dpaudit("site", "runs").exit_code == 0
+    page = (tmp_path / "dpaudit-site" / "index.html").read_text()
+    badge = (
+        r'<li class="unclear"><span>Refuted by an experiment, of 1 certificate</span><strong>0; 1 not judged<'
+    )
+    assert re.search(badge, page)
+    (row,) = tables(page)["Certificates"]
+    assert row[-1].endswith("no experiment has judged the claim")
+
+
 def test_nothing_private_is_shown(dpaudit: Any, runs: Path, tmp_path: Path) -> None:
     dpaudit("site", runs, "-o", "public")
     for path in (tmp_path / "public").rglob("*.html"):

@@ -415,6 +415,156 @@ def test_an_audit_whose_failure_was_caught_fails_its_test(session: Any) -> None:
     assert text.count("innocent]") == 2
 
 
+SKIPPED = """
+import contextlib, unittest
+
+RHO = claimed(rho=0.125, unit="row", neighbouring="replace-one")
+each = pytest.mark.parametrize("algorithm", [sums, unclipped], ids=["innocent", "faulty"])
+
+def caught(dp_audit, algorithm):
+    with contextlib.suppress(BaseException):
+        dp_audit(algorithm, (DATA, OTHER))
+
+@RHO
+@each
+def test_skips(dp_audit, algorithm):
+    caught(dp_audit, algorithm)
+    pytest.skip("no time")
+
+@RHO
+@each
+def test_lacks_a_module(dp_audit, algorithm):
+    caught(dp_audit, algorithm)
+    pytest.importorskip("no_such_module_at_all")
+
+@RHO
+@each
+def test_expects_by_a_call(dp_audit, algorithm):
+    caught(dp_audit, algorithm)
+    pytest.xfail("known")
+
+@RHO
+@each
+@pytest.mark.xfail(reason="known")
+def test_expects_by_a_mark(dp_audit, algorithm):
+    caught(dp_audit, algorithm)
+
+@RHO
+@each
+@pytest.mark.xfail(reason="known")
+def test_expects_another_failure(dp_audit, algorithm):
+    caught(dp_audit, algorithm)
+    assert False
+
+@RHO
+@each
+@pytest.mark.xfail(reason="known")
+def test_expects_a_claim(dp_curator, algorithm):
+    noise = Gaussian(sigma=4.0 if algorithm is sums else 1.0, sensitivity=L2(2.0))
+    dp_curator.release(0.0, noise, label="a")
+    assert False
+
+@RHO
+@each
+def test_skips_after_a_release(dp_curator, algorithm):
+    noise = Gaussian(sigma=4.0 if algorithm is sums else 1.0, sensitivity=L2(2.0))
+    dp_curator.release(0.0, noise, label="a")
+    pytest.skip("no time")
+
+@pytest.fixture
+def skipping(dp_audit, algorithm):
+    caught(dp_audit, algorithm)
+    pytest.skip("no time")
+
+@RHO
+@each
+def test_skips_while_it_is_set_up(dp_audit, skipping, algorithm):
+    pass
+
+@pytest.fixture
+def late(dp_audit, algorithm):
+    yield
+    caught(dp_audit, algorithm)
+
+@RHO
+@each
+def test_audits_when_it_is_over(dp_audit, late, algorithm):
+    dp_audit(sums, (DATA, OTHER))
+
+class TestInnocentOldOnes(unittest.TestCase):
+    algorithm = staticmethod(sums)
+
+    @pytest.fixture(autouse=True)
+    def _given(self, dp_audit):
+        self.dp_audit = dp_audit
+
+    @RHO
+    def test_skips(self):
+        caught(self.dp_audit, self.algorithm)
+        self.skipTest("no time")
+
+    @RHO
+    @unittest.expectedFailure
+    def test_expects(self):
+        caught(self.dp_audit, self.algorithm)
+        self.fail()
+
+class TestFaultyOldOnes(TestInnocentOldOnes):
+    algorithm = staticmethod(unclipped)
+
+@RHO
+def test_skips_at_once(dp_audit):
+    pytest.skip("no time")
+
+@RHO
+@pytest.mark.xfail(reason="known")
+def test_never_audits(dp_audit):
+    pass
+"""
+
+
+def test_neither_a_skip_nor_an_expected_failure_hides_what_was_found(session: Any) -> None:
+    result = session(SKIPPED, "-v")
+    text = result.stdout.str()
+    lines = [line for line in text.splitlines() if "::" in line and not line.startswith(("FAILED", "ERROR"))]
+    outcomes = {words[0].partition("::")[2]: words[1] for words in map(str.split, lines) if len(words) > 1}
+    passing = {"PASSED", "SKIPPED", "XFAIL", "XPASS"}
+    for name, outcome in outcomes.items():
+        planted = "faulty" in name or "Faulty" in name or name == "test_never_audits"
+        assert (outcome not in passing) is planted, (name, outcome)
+    assert len(outcomes) == 2 * 9 + 2 * 2 + 2
+    assert result.ret == 1
+    assert text.count("refuted: 0.125-zCDP per row") >= 9
+
+
+def test_two_claims_on_one_test_are_refused_and_one_claim_twice_is_not(session: Any) -> None:
+    result = session("""
+@claimed(rho=0.125, unit="row")
+@claimed(rho=0.01, unit="row")
+def test_both(dp_curator):
+    sums(DATA, dp_curator)
+
+@claimed(rho=0.01, unit="row")
+class TestAll:
+    @claimed(rho=0.125, unit="row")
+    def test_weaker(self, dp_audit):
+        dp_audit(sums, (DATA, OTHER))
+
+    @claimed(rho=0.01, unit="row")
+    def test_same(self, dp_curator):
+        dp_curator.release(0.0, Gaussian(sigma=20.0, sensitivity=L2(2.0)), label="a")
+
+@claimed(rho=0.01, unit="row")
+@pytest.mark.xfail
+@claimed(rho=0.125, unit="row")
+def test_hidden(dp_curator):
+    sums(DATA, dp_curator)
+""")
+    result.assert_outcomes(passed=1, errors=3)
+    said = "DPA105 @pytest.mark.dp_claim: 2 different claims on one test: "
+    result.stdout.fnmatch_lines([f"{said}*-zCDP per row*; 0.*-zCDP per row*"])
+
+
 TALKING = """
 import logging, os, sys, threading, warnings
 

@@ -26,6 +26,7 @@ from dpaudit import (
     ApproxDP,
     Certificate,
     Claim,
+    DpauditError,
     Gaussian,
     Header,
     Laplace,
@@ -97,6 +98,44 @@ def test_the_best_guess_is_the_gaussian_mechanisms() -> None:
     huge = certificate(Release(label="counts", mechanism=GAUSSIAN, count=10_000), claim=ZCDP(rho=1e6))
     assert "in at most 100 of 100 cases" in words(huge)
     assert "next to no protection" in words(huge)
+
+
+OVER = "the time limit of 120 seconds was over before it could tell"
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "first"),
+    [
+        ((), "no audit was run", "no audit was run"),
+        (
+            (audit(inconclusive=(OVER,)),),
+            f"replay: {OVER}",
+            f"the claim by experiment, since an audit judged nothing: replay: {OVER}",
+        ),
+    ],
+    ids=["none", "over"],
+)
+def test_that_no_experiment_judged_the_claim_is_not_green_and_comes_first(
+    found: tuple[Audit, ...], reason: str, first: str
+) -> None:
+    made = certificate(audits=found)
+    assert made.publishable
+    page = report_text(made, (), "html")
+    answer = "yes, if everything under Not checked is true; no experiment has judged the claim"
+    assert re.search(rf'<li class="unclear"><span>[^<]*published\?</span><strong>{answer}<', page)
+    assert f"No experiment has judged this claim: {reason}. The claim of" in words(made)
+    listed = report_text(made, (), "md").partition("## Not checked")[2]
+    assert listed.split("\n- ")[1].partition("\n")[0] == first
+    judged = certificate(audits=(audit(),))
+    assert re.search(r'<li class="good"><span>[^<]*published', report_text(judged, (), "html"))
+    assert "No experiment" not in words(judged)
+
+
+def test_a_certificate_cannot_hide_that_an_audit_judged_nothing() -> None:
+    record = certificate(audits=(audit(inconclusive=(OVER,)),)).to_json()
+    record["not_checked"] = [c for c in record["not_checked"] if c["code"] != "audit-judged-nothing"]
+    with pytest.raises(DpauditError, match="not_checked lacks audit-judged-nothing"):
+        Certificate.from_record(record, where="certificate.json")
 
 
 def test_verdicts_are_the_certificates() -> None:

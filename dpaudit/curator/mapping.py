@@ -1,0 +1,237 @@
+"""Rows that are made of one record each, by a function that may fail for any of them."""
+
+import contextlib
+import copy
+import datetime as dt
+import decimal
+import math
+import random
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.curator.clipping import doubles, require_unmasked
+from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken
+from dpaudit.mechanisms import Array
+
+#: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
+_SHUFFLED: Final = random.SystemRandom()
+
+#: Values that hold nothing but themselves, and cannot be changed.
+_ATOMS: Final = frozenset({type(None), bool, int, complex, str, bytes, dt.date, dt.time, dt.timedelta})
+_SCALARS: Final = frozenset(np.sctypeDict.values()) - {np.object_}
+#: Python's own settings for decimals, and numpy's for errors and for printing.
+_DECIMALS: Final = decimal.Context(
+    prec=28,
+    rounding=decimal.ROUND_HALF_EVEN,
+    Emin=-999999,
+    Emax=999999,
+    capitals=1,
+    clamp=0,
+    flags=[],
+    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+)
+_PRINTED: Final[dict[str, Any]] = {
+    "precision": 8,
+    "threshold": 1000,
+    "edgeitems": 3,
+    "linewidth": 75,
+    "suppress": False,
+    "nanstr": "nan",
+    "infstr": "inf",
+    "formatter": None,
+    "sign": "-",
+    "floatmode": "maxprec",
+    "legacy": False,
+}
+
+
+class Unusable(ValueError):
+    """A record has no row, and why, in words that quote nothing of it."""
+
+
+def mapped(
+    records: Iterable[Any],
+    function: Callable[[Any], ArrayLike],
+    shape: tuple[int, ...] | None,
+    where: str,
+    *,
+    alone: bool,
+    audited: bool,
+) -> Array:
+    """The row that a function makes of each record by itself: [n, *shape].
+
+    The function is called twice for each record, each time with a copy, in two random orders. A record for
+    which it raises, or returns anything but the same finite numbers of that shape both times, has a row of
+    zeros, whatever the other records are. A warning tells the data's holder how many such records there are.
+    A function that does not return delays the run; one that ends its process ends it.
+
+    Args:
+        records: one per unit.
+        function: from a record to its row.
+        shape: of a row; None: () is meant.
+        where: the release, for errors.
+        alone: whether the function is known to depend on its argument alone. It is then called with plain
+            values only: a record of any other type has a row of zeros, too.
+        audited: whether an auditor compares this run with others. The records are then not private, and a
+            function that cannot be right for any records raises.
+
+    Raises:
+        InvalidParameter: no records; in an audited run, all rows have another shape, and none was stated.
+        ScheduleBroken: in an audited run, a record's two rows differ.
+        KeyboardInterrupt: somebody pressed Ctrl-C, or the function raised it.
+    """
+    given, wanted = _listed(records, where), () if shape is None else shape
+    rows, failed = np.zeros((len(given), *wanted)), dict[int, str]()
+    shapes: Counter[tuple[int, ...]] = Counter()
+    with _fixed_surroundings():
+        for again in (False, True):
+            for i in _SHUFFLED.sample(range(len(given)), len(given)):
+                if i in failed:
+                    continue
+                try:
+                    record = _plain(given[i]) if alone else copy.deepcopy(given[i])
+                    row = _row(function(record), wanted, shapes)
+                    different = again and row.tobytes() != rows[i].tobytes()
+                except (KeyboardInterrupt, ScheduleBroken, BudgetExceeded):  # a person's, or the curator's
+                    raise
+                except Unusable as error:
+                    failed[i] = str(error)
+                except BaseException as error:  # noqa: BLE001  (whatever a record leads to)
+                    failed[i] = f"raised {_name(type(error))}"
+                else:
+                    rows[i] = row
+                    if different:
+                        failed[i] = _DIFFERENT
+    rows[list(failed)] = 0.0
+    if audited:
+        _require_possible(failed, shapes, len(given), where, stated=shape is not None)
+    _tell(failed, len(given), where)
+    return rows
+
+
+_DIFFERENT: Final = "another row the second time"
+
+
+def _listed(records: Any, where: str) -> list[Any]:
+    """The records, in a list; raises `InvalidParameter` for a table, a dictionary or a text."""
+    if isinstance(records, np.ma.MaskedArray):
+        require_unmasked(records, where)
+    alone = isinstance(records, np.ndarray) and records.ndim == 0
+    other = isinstance(records, str | bytes | Mapping) or hasattr(records, "columns")
+    if alone or other or not isinstance(records, Iterable):
+        what, why = f"records in a {type(records).__name__}", "its parts are no units' records"
+        remedy = "give a list with one record per unit; of a pandas frame, frame.to_dict('records')"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+    return list(records)
+
+
+def _row(made: ArrayLike, wanted: tuple[int, ...], shapes: Counter[tuple[int, ...]]) -> Array:
+    """One record's row in doubles; raises `Unusable` where it is no array of finite numbers of that shape."""
+    if isinstance(made, np.ma.MaskedArray):
+        raise Unusable("a masked array")
+    given = np.asarray(made)
+    if given.dtype.kind not in "fiubO":
+        raise Unusable("no numbers")
+    if given.shape != wanted:
+        shapes[given.shape] += 1
+        raise Unusable("another shape")
+    try:
+        row = doubles(given, "")
+    except InvalidParameter:
+        raise Unusable("no numbers") from None
+    if not np.isfinite(row).all():
+        raise Unusable("no finite numbers")
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """A copy of a record that has none but plain values in it; raises `Unusable` for any other.
+
+    A class may hold anything, and so may what its methods return.
+    """
+    kind = type(value)
+    if kind is float:
+        return value if value == value else math.nan  # noqa: PLR0124  (one object for every NaN)
+    if kind in _ATOMS:
+        if kind is dt.time and value.tzinfo is not None:
+            raise Unusable("a time with a time zone")
+        return value
+    if kind is dict:
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    if kind is list:
+        return [_plain(one) for one in value]
+    if kind is tuple:
+        return tuple([_plain(one) for one in value])
+    if kind is np.ndarray:
+        if not value.dtype.hasobject:
+            return np.array(value, order="C")
+        if value.dtype.kind == "O":
+            copied = np.empty(value.size, dtype=object)
+            for i, one in enumerate(value.ravel().tolist()):
+                copied[i] = _plain(one)
+            return copied.reshape(value.shape)
+    if kind in _SCALARS and not value.dtype.hasobject:
+        return value.copy()
+    if kind is dt.datetime and (value.tzinfo is None or type(value.tzinfo) is dt.timezone):
+        return value
+    if kind is decimal.Decimal and value.is_finite():
+        return value
+    if kind in {set, frozenset} and all(type(one) in {str, int, bytes} for one in value):
+        return kind(value)
+    raise Unusable(f"hold a value of type {_name(kind)}, which is not plain")
+
+
+def _name(kind: type) -> str:
+    return kind.__name__ if kind.__name__.isidentifier() else "of an odd name"
+
+
+@contextlib.contextmanager
+def _fixed_surroundings() -> Iterator[None]:
+    """Settings that a function's result may depend on, as they are when Python starts: never set by data."""
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+        np.printoptions(**_PRINTED),
+        decimal.localcontext(_DECIMALS),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _require_possible(
+    failed: Mapping[int, str], shapes: Counter[tuple[int, ...]], count: int, where: str, *, stated: bool
+) -> None:
+    """Raise where an audited run shows that a function is wrong for any records."""
+    if _DIFFERENT in failed.values():
+        what = "a function that makes another row of the same record when other records come before it"
+        why = "a row that other records have a part in is not bounded by clipping it"
+        remedy = "let the function look at the record that it is given, and at nothing else"
+        raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
+    if not stated and count > 1 and len(failed) == count and len(shapes) == 1:
+        shape = next(iter(shapes))
+        if shapes[shape] == count:
+            what, why = f"rows of shape {shape}, and no shape=", "a row of another shape counts as zeros"
+            remedy = f"state shape={shape}: the records themselves may not decide it"
+            raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+
+
+def _tell(failed: Mapping[int, str], count: int, where: str) -> None:
+    """Tell the data's holder how many records count as zeros, and why; never anybody else."""
+    if not failed:
+        return
+    reasons = ", ".join(f"{number} {reason}" for reason, number in Counter(failed.values()).most_common(5))
+    text = (
+        f"for the data's holder alone: {where}: {len(failed)} of {count} records contribute zero ({reasons})"
+    )
+    with contextlib.suppress(Exception):
+        try:
+            warnings.warn(text, stacklevel=4)
+        except Warning:  # a filter makes errors of warnings, so that one record would end the run
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.warn(text, stacklevel=4)
