@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
+from dpaudit.curator.clipping import require_unmasked
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
 from dpaudit.tables import sources
@@ -33,6 +34,7 @@ def table_pairs(
     The table is [n, d] with finite values and n of at least 1; `lower` and `upper` are the public range of a
     record's values, one number or [d] each.
     """
+    require_unmasked((table, lower, upper), "table_pairs")
     data = np.asarray(table, dtype=np.float64)
     if data.ndim != 2 or data.size == 0 or not np.isfinite(data).all():
         raise InvalidParameter(f"a table of shape {data.shape}", where="table_pairs", remedy="give [n, d]")

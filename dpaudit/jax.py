@@ -9,6 +9,7 @@ import numpy as np
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.batches import Batches
+from dpaudit.curator.clipping import require_unmasked
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.gradients import Places, add_one_by_one, gradients, group_size, missing
@@ -100,8 +101,10 @@ class PrivateGradient:
 
         Raises:
             DataError: no columns, or columns of different lengths.
+            InvalidParameter: a masked array.
             BudgetExceeded: the budget does not suffice.
         """
+        require_unmasked(columns, "PrivateGradient")
         rows = [np.asarray(column) for column in columns]
         if len({len(each) for each in rows}) != 1:
             what, remedy = f"columns of lengths {[len(each) for each in rows]}", "give one entry a record"

@@ -38,12 +38,11 @@ def as_double(value: object, rounded: Callable[[fractions.Fraction], float]) -> 
 
     Anything else is returned as it is, to be read or refused as a double.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Rational | decimal.Decimal):
+    if isinstance(value, bool | float) or not isinstance(value, numbers.Real | decimal.Decimal):
         return value
-    if isinstance(value, decimal.Decimal) and not value.is_finite():
+    if not _is_finite(value):
         return float(value)
-    # A fraction of numpy's whole numbers would compute with them, and wrap round.
-    exact = fractions.Fraction(int(value) if isinstance(value, numbers.Integral) else value)
+    exact = _exactly(value)
     if abs(exact) > fractions.Fraction(sys.float_info.max):
         return math.inf if exact > 0 else -math.inf
     return rounded(exact)
@@ -62,11 +61,15 @@ def _countable(value: int) -> int:
     return value
 
 
+class NoDouble(ValueError):
+    """A number lies between two doubles, which the text names."""
+
+
 def exact_double(value: Any) -> float:
     """Return a number of any of Python's or numpy's types as the double that equals it.
 
-    A number between two doubles is refused: which of them is safe depends on what it is for. Raises
-    ValueError.
+    Raises ValueError for anything but a number, and `NoDouble` for one between two doubles: which of them is
+    safe depends on what it is for.
     """
     if type(value) is float:
         return value
@@ -75,12 +78,20 @@ def exact_double(value: Any) -> float:
         raise ValueError("must be a number")
     if isinstance(value, float) or not _is_finite(value):
         return float(value)
-    whole = isinstance(value, numbers.Integral)
-    exact = fractions.Fraction(int(value)) if whole else fractions.Fraction(*value.as_integer_ratio())
+    exact = _exactly(value)
     low, high = down(exact), up(exact)
+    if math.isinf(high) or low == -sys.float_info.max > exact:
+        raise ValueError("must be a number of at most 1.8e308")
     if low != high:
-        raise ValueError(f"no double equals it: give {low!r} where less is safe, or {high!r} where more is")
+        raise NoDouble(f"give {low!r} where less is safe, or {high!r} where more is")
     return low
+
+
+def _exactly(value: Any) -> fractions.Fraction:
+    """A finite number's value; numpy's whole numbers as Python's own, as they would wrap round."""
+    if isinstance(value, numbers.Integral):
+        return fractions.Fraction(int(value))
+    return fractions.Fraction(*value.as_integer_ratio())
 
 
 def _is_finite(value: Any) -> bool:
@@ -97,7 +108,10 @@ def _plain(value: object) -> object:
     if type(value) is float:
         return value
     if isinstance(value, numbers.Real | decimal.Decimal) or hasattr(value, "__float__"):
-        return exact_double(value)
+        try:
+            return exact_double(value)
+        except NoDouble as error:
+            raise ValueError(f"no double equals it: {error}") from None
     return value
 
 

@@ -1,11 +1,10 @@
 """The accountants' argument checks: each returns the number as a float, or raises `InvalidParameter`."""
 
-import contextlib
 import math
-import numbers
 from collections.abc import Callable
 
 from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.models import NoDouble, exact_double
 
 
 def nonnegative(name: str, value: float) -> float:
@@ -36,8 +35,11 @@ def representable(figure: float, name: str) -> float:
 
 
 def _inside(name: str, value: object, interval: str, holds: Callable[[float], bool]) -> float:
-    if not isinstance(value, bool) and isinstance(value, numbers.Real):
-        with contextlib.suppress(OverflowError):  # an integer past the largest float
-            if holds(number := float(value)):
-                return number
+    try:
+        if holds(number := exact_double(value)):
+            return number
+    except NoDouble as error:
+        raise InvalidParameter(f"{name} = {value!r} is no double", where=name, remedy=str(error)) from None
+    except ValueError:
+        pass
     raise InvalidParameter(f"{name} = {value!r} is not a finite number in {interval}", where=name)

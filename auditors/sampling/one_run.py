@@ -34,6 +34,7 @@ from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
+from dpaudit.curator.clipping import require_unmasked
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Array
 from dpaudit.processes.hosted import Hosted
@@ -205,6 +206,7 @@ def _pooled(scores: Scores, included: Coins, ties: np.random.Generator) -> tuple
 
 def _standings(scores: Any, included: Any, ties: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
     why, remedy = "each canary has one score and one coin", "give scores [m] without NaN and booleans [m]"
+    require_unmasked((scores, included), "one_run")
     try:
         values, coins = np.asarray(scores), np.asarray(included)
     except ValueError as error:

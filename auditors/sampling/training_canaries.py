@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.auditors.sampling.one_run import Canaries
+from dpaudit.curator.clipping import require_unmasked
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Array
 
@@ -143,6 +144,7 @@ def training_canaries(
         if given not in known:
             remedy = f"give one of {', '.join(known)}"
             raise InvalidParameter(f"{name} {given!r}", where=f"{_WHERE}({name}=)", remedy=remedy)
+    require_unmasked((records, *references), f"{_WHERE}(records=, references=)")
     base = np.asarray(records, dtype=np.float64)
     fits = base.ndim == 2 and base.shape[1] > 1 and len(base) > 0 and np.isfinite(base).all()
     if not fits or model.classes < 2:

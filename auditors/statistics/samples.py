@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
+from dpaudit.curator.clipping import require_unmasked
 from dpaudit.errors import DataError
 from dpaudit.mechanisms import Array
 
@@ -33,6 +34,7 @@ class Samples:
 
     def __post_init__(self) -> None:
         for name in ("data", "neighbour"):
+            require_unmasked(getattr(self, name), "samples")
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         told = self.kinds is None or self.kinds.shape == (2, len(self.data))
         same = self.data.shape == self.neighbour.shape and told

@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar, get_args
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, figures
 from dpaudit.errors import InvalidParameter, UsageError
-from dpaudit.models import did_you_mean, exact_double
+from dpaudit.models import NoDouble, did_you_mean, exact_double
 
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
@@ -59,13 +59,15 @@ def checked(
             given = dict(zip(parameters, args, strict=False)) | options
             for one, value in given.items():
                 if one in expected and one in parameters and value is not parameters[one].default:
-                    require_kind(value, expected[one], f"{name}({one}=)")
+                    given[one] = _read(value, expected[one], f"{name}({one}=)")
             if name != "run" and callable(given.get("algorithm")):  # of thousands of runs, once
                 require_two_arguments(given["algorithm"], "curator", "the algorithm", f"{name}(algorithm=)")
             own = getattr(given.get("algorithm"), "claim", None)
             if own is not None:
                 require_kind(own, Claim, f"{name}(algorithm=), its attribute claim")
-            return function(*args, **options)
+            by_position = (given[one] for one, _ in zip(parameters, args, strict=False))
+            by_name = {one: given[one] for one in options}
+            return function(*by_position, **by_name)  # type: ignore[arg-type]
 
         return with_checks
 
@@ -103,6 +105,17 @@ def require_kind(value: Any, kind: Any, where: str) -> None:
         raise InvalidParameter(what, where=where, why=why, remedy=_meant(value, kind) + remedy)
 
 
+def _read(value: Any, kind: Any, where: str) -> Any:
+    """A value as `require_kind` checks it, its numbers as Python's own."""
+    if kind is numbers.Real:
+        return number(value, where)
+    if kind == [numbers.Real]:
+        require_kind(value, Collection, where)
+        return [number(each, where) for each in value]
+    require_kind(value, kind, where)
+    return int(value) if kind is numbers.Integral else value
+
+
 def number(value: Any, where: str) -> float:
     """Return the double that equals a number of any of Python's or numpy's types.
 
@@ -111,13 +124,12 @@ def number(value: Any, where: str) -> float:
     """
     try:
         return exact_double(value)
-    except ValueError as error:
-        given, between = _shown(value), "no double" in str(error)
-        what = f"{given} is not {'a double' if between else 'a number'}"
-        why = "it could be misread, or cause an unclear error later"
-        remedy = _meant(value, numbers.Real) + (str(error).partition(": ")[2] if between else "give a number")
-        if between:
-            why = "rounding it to the nearest double could make a bound too small"
+    except NoDouble as error:
+        what, why = f"{_shown(value)} is no double", "the nearest one could make a bound too small"
+        raise InvalidParameter(what, where=where, why=why, remedy=str(error)) from None
+    except ValueError:
+        what, why = f"{_shown(value)} is not a number", "it could be misread, or cause an unclear error later"
+        remedy = f"{_meant(value, numbers.Real)}give a number"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy) from None
 
 

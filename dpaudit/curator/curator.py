@@ -672,7 +672,7 @@ class Curator(Admission):
         Raises:
             ScheduleBroken: as `Users.begin`.
         """
-        return UserCurator(self, self._users.begin(index))
+        return UserCurator(self, self._users.begin(whole(index, "curator.user(index=)")))
 
     def end(self) -> None:
         """The run is over; raises `ScheduleBroken` where the last user made too few releases."""

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, OpaquePureDP
+from dpaudit import (
+    L1,
+    L2,
+    Curator,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Neighbouring,
+    NoNoise,
+    OpaquePureDP,
+    SparseVector,
+    TreeAggregation,
+)
+from dpaudit.auditors.neighbours import table_pairs
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.curator.clipping import bounded, doubles, require_unmasked
 from dpaudit.errors import InvalidParameter, SensitivityTooSmall
+from dpaudit.ledger.header import Header
 from dpaudit.mechanisms import FixedSizeSampled, PoissonSampled
 
 REPLACED, ADDED = Neighbouring.REPLACE_ONE, Neighbouring.ADD_OR_REMOVE_ONE
@@ -104,3 +121,32 @@ def test_a_masked_array_is_refused_wherever_it_stands() -> None:
     itself: list[Any] = []
     itself.append(itself)
     require_unmasked([itself, itself], "x")
+
+
+MASKED = np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[True, False], [False, False]])
+
+
+def test_no_entrance_for_arrays_loses_a_mask() -> None:
+    noise, column = Gaussian(sigma=1.0, sensitivity=L2(4.0)), MASKED[:, 0]
+    poisson = PoissonSampled(mechanism=noise, rate=0.5)
+    tree = TreeAggregation(sigma=1.0, steps=2, sensitivity=L2(4.0))
+    sparse = SparseVector(epsilon=1.0, sensitivity=L1(1.0), answers=1, monotone=False)
+    entrances: list[Callable[[Curator], Any]] = [
+        lambda c: c.release(MASKED, noise, label="x"),
+        lambda c: c.release_sum(MASKED, bound=1.0, mechanism=noise, label="x"),
+        lambda c: c.release_sum([column, column], bound=1.0, mechanism=noise, label="x"),
+        lambda c: c.release_sum(MASKED, bound=1.0, mechanism=noise, label="x", map=np.sum),
+        lambda c: c.release_gram(MASKED, bound=1.0, mechanism=noise, label="x"),
+        lambda c: c.release_counts(MASKED.astype(int), shape=(9,), bound=1.0, mechanism=noise, label="x"),
+        lambda c: c.select(column, Exponential(epsilon=1.0), label="x", score_sensitivity=1.0),
+        lambda c: c.stream(tree, "x", (2,), bound=1.0).add(MASKED),
+        lambda c: c.stream(tree, "x", (2,)).add(MASKED[0]),
+        lambda c: (batches := c.batches(poisson, "x", (2,), bound=1.0)).add(MASKED[batches.draw(2)]),
+        lambda c: c.sparse_vector(sparse, "x").above(np.ma.masked),
+        lambda c: list(table_pairs(MASKED)),
+        lambda c: Samples(column, column),
+    ]
+    for entrance in entrances:
+        curator = Curator(Ledger(Header(algorithm="x", unit="user", neighbouring=ADDED)), NoNoise())
+        with pytest.raises(InvalidParameter, match="masked array"):
+            entrance(curator)

@@ -26,7 +26,7 @@ NEVER = (math.nan, math.inf, -math.inf, -1.0, True, "1", None, 10**400)
         (nonnegative, (0.0, 5e-324, 1, 1e308), (-5e-324,)),
         (positive, (5e-324, 0.5, 1, 1e308), (0.0, -5e-324)),
         (above_one, (1.0 + 2.0**-52, 2, 1e308), (1.0, 0.5, 0.0)),
-        (probability, (5e-324, 0.5, 1.0 - 2.0**-53, Fraction(1, 3)), (0.0, 1.0, 2)),
+        (probability, (5e-324, 0.5, 1.0 - 2.0**-53, Fraction(1, 4)), (0.0, 1.0, 2)),
     ],
 )
 def test_each_range_holds_its_numbers_and_nothing_else(
@@ -37,6 +37,8 @@ def test_each_range_holds_its_numbers_and_nothing_else(
     for refused in (*outside, *NEVER):
         with pytest.raises(InvalidParameter, match=r"x = .* is not a finite number in"):
             check("x", refused)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match=r"is no double[^$]*give"):
+        check("x", Fraction(4, 3) if check is above_one else Fraction(1, 3))  # type: ignore[arg-type]
 
 
 def test_a_total_past_every_double_is_no_bound() -> None:
