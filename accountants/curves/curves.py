@@ -163,7 +163,8 @@ class LossProfile:
     def _ends(self, delta: float) -> tuple[float, float]:
         found = [exposure.epsilon(delta) for exposure in self.exposures]
         lower, upper = max(each.lower for each in found), max(each.upper for each in found)
-        lower = max([lower, *(each.epsilon(delta).lower for each in self.below)])
+        if self.below:  # then the lower ends above are those of tables, not of the pairs
+            lower = max(each.epsilon(delta).lower for each in self.below)
         return lower, min(upper, max((each.epsilon(delta).upper for each in self.instead), default=upper))
 
 
@@ -209,7 +210,7 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
 
 
 def _pairs_profile(composition: Composition) -> LossProfile:
-    from dpaudit.accountants.pairs.dominating_pairs import losses, lower_terms
+    from dpaudit.accountants.pairs.dominating_pairs import loss_terms, losses, lower_terms
     from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
 
     exposures = composition.exposures()
@@ -235,8 +236,11 @@ def _pairs_profile(composition: Composition) -> LossProfile:
         terms = {m: losses(m, relation, mixture_first=order) for m in everything}
         known += [] if terms in known else [terms]
     found = [loss for terms in known for loss in composed(terms)]
-    least = ((each, lower_terms(each.others().items(), relation)) for each in exposures)
-    below = [PrivacyLoss.compose(terms, beside(each)) for each, terms in least if terms is not None]
+    least = [lower_terms(each.others().items(), relation) for each in exposures]
+    below: list[PrivacyLoss] = []
+    for each, lower in zip(exposures, least if any(one is not None for one in least) else (), strict=False):
+        exact = loss_terms(each.others().items(), relation) if lower is None else lower
+        below.append(PrivacyLoss.compose(exact, beside(each)))
     truncated = any(isinstance(pair, dominating.Batch) and pair.most is not None for pair in pairs)
     if not truncated or any(isinstance(pair, dominating.Mixture) for pair in pairs):
         return LossProfile(found, below)

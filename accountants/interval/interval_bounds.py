@@ -14,7 +14,7 @@ from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon
 from dpaudit.accountants.curves.implied import held
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
-from dpaudit.accountants.pairs.dominating_pairs import loss_terms
+from dpaudit.accountants.pairs.dominating_pairs import loss_terms, lower_terms
 from dpaudit.accountants.privacy_loss import DiscreteTerm, Term
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import leading_figure
@@ -122,7 +122,8 @@ def _approximate(composition: Composition, delta: float) -> Bound:
         rho = _finite(composition.total(enclosed_rho))
         return _bound(ApproxDP(epsilon=enclosed_zcdp_epsilon(rho, delta), delta=delta), "zcdp")
     found = max((enclose_epsilon(terms, delta) for terms in exposed), key=lambda one: one.upper)
-    return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method, found.lower)
+    lower = found.lower if _exactly(composition) else None
+    return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method, lower)
 
 
 def _renyi(composition: Composition, alpha: float) -> Bound:
@@ -145,20 +146,29 @@ def _renyi(composition: Composition, alpha: float) -> Bound:
 def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     """The pairs of what one unit can be exposed to, for every way to meet the parts of the splits."""
     relation = composition.sampling_relation
-
-    def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
-        if not isinstance(one, OnSample | SampledMatrix) or relation is not Neighbouring.REPLACE_ONE:
-            return one
-        if isinstance(one.mechanism, Laplace):
-            return OpaquePureDP(epsilon=pure_epsilon(one), justification="a sample of Laplace noise")
-        return one.model_copy(update={"contribution": None})
-
-    runs = ([(enclosed(one), n) for one, n in exposure.items()] for exposure in composition.exposures())
+    runs = ([(_enclosed(one, relation), n) for one, n in each.items()] for each in composition.exposures())
     found = [loss_terms(each, relation) for each in runs]
-    if any(isinstance(term, DiscreteTerm) and term.pessimistic for terms in found for term, _ in terms):
+    if not all(term.enclosed for terms in found for term, _ in terms if isinstance(term, DiscreteTerm)):
         what = "no enclosure of the profile of a sampled mechanism is known"
         raise CannotBound(what, where="rigour interval", remedy="ask for rigour float-pessimistic")
     return found
+
+
+def _enclosed(one: AnyMechanism, relation: Neighbouring) -> AnyMechanism:
+    """A mechanism that costs no less: no ball encloses a sample in which a unit is replaced."""
+    if not isinstance(one, OnSample | SampledMatrix) or relation is not Neighbouring.REPLACE_ONE:
+        return one
+    if isinstance(one.mechanism, Laplace):
+        return OpaquePureDP(epsilon=pure_epsilon(one), justification="a sample of Laplace noise")
+    return one.model_copy(update={"contribution": None})
+
+
+def _exactly(composition: Composition) -> bool:
+    """Whether what is enclosed are the mechanisms' own pairs, so that its lower end is theirs."""
+    relation = composition.sampling_relation
+    runs = [list(each.items()) for each in composition.exposures()]
+    same = all(_enclosed(one, relation) == one for each in runs for one, _ in each)
+    return same and all(lower_terms(each, relation) is None for each in runs)
 
 
 def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:

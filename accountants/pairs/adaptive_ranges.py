@@ -65,7 +65,8 @@ def block_term(epsilon: float, runs: int) -> DiscreteTerm | None:
     if probabilities[0] <= 0.0 or np.any(reached[some] < wanted[some]):
         return None
     positive = probabilities > 0.0
-    return DiscreteTerm(tuple(kept[positive].tolist()), tuple(probabilities[positive].tolist()), _LOST)
+    masses = tuple(probabilities[positive].tolist())
+    return DiscreteTerm(tuple(kept[positive].tolist()), masses, _LOST, pessimistic=True)
 
 
 def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vector]:

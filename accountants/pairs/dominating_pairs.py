@@ -12,12 +12,12 @@ from typing import TypeAlias, assert_never
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.batches import as_batch, as_poisson, batch_losses, least_of, swapped
-from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
+from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term, merged_gaussian_term
 from dpaudit.accountants.pairs.mixtures import mixture_term
 from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
-from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
+from dpaudit.accountants.pairs.tables import MOST_MOVES, discrete_laplace_term, response_term, table_term
 from dpaudit.accountants.privacy_loss import terms
 from dpaudit.accountants.privacy_loss.terms import ApproxTerm, GaussianTerm, PureTerm, Term
 from dpaudit.claims.relations import Neighbouring
@@ -144,21 +144,42 @@ def loss_terms(
 
 
 def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:
-    """Terms that cost no more than `loss_terms`; None where those are exact, so that they say it themselves.
+    """Terms that cost no more than the mechanisms' pairs; None where `loss_terms` are exact themselves.
 
-    A batch of which nothing is known from below is left out, which only lowers a bound.
+    A mechanism of which nothing is known from below is left out, which only lowers a bound.
     """
     found: list[tuple[Term, int]] = []
     inexact = False
     for mechanism, count in runs:
         own = losses(mechanism, neighbouring)
-        if any(isinstance(term, terms.DiscreteTerm) and term.pessimistic for term, _ in own):
-            inexact, pair = True, mechanism.dominating_pair()
-            batch = as_batch(pair) if isinstance(pair, dominating.Sampled) else pair
-            least = least_of(batch) if isinstance(batch, dominating.Batch) else None
-            own = [] if least is None else [(_sampled(least, mechanism, _ADDED), 1)]
+        if _above(mechanism.dominating_pair(), count) or any(map(_pessimistic, own)):
+            inexact, own = True, _least(mechanism)
         found += [(term, times * count) for term, times in own]
     return found if inexact else None
+
+
+def _above(pair: dominating.Pair, count: int) -> bool:
+    """Whether the terms of so many runs dominate them and are not them: choices one at a time, long moves."""
+    wide = isinstance(pair, dominating.DiscreteLaplace) and pair.moves > MOST_MOVES
+    return wide or (isinstance(pair, dominating.BoundedRange) and count > 1)
+
+
+def _pessimistic(row: tuple[Term, int]) -> bool:
+    return isinstance(row[0], terms.DiscreteTerm) and row[0].pessimistic
+
+
+def _least(mechanism: AnyMechanism) -> Losses:
+    """Terms that cost no more than the pair of one run, which is known from above only."""
+    match pair := mechanism.dominating_pair():
+        case dominating.DiscreteGaussian():
+            return [(merged_gaussian_term(pair), pair.squared)]
+        case dominating.BoundedRange(epsilon=range_):
+            return [(PureTerm(0.5 * range_), 1)]  # losses of half of it, up and down
+        case dominating.Sampled() | dominating.Batch():
+            least = least_of(as_batch(pair) if isinstance(pair, dominating.Sampled) else pair)
+            return [] if least is None else [(_sampled(least, mechanism, _ADDED), 1)]
+        case _:
+            return []
 
 
 def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:

@@ -78,7 +78,9 @@ class Losses:
         loss, place = np.unique(raised, return_inverse=True)
         masses = np.maximum(np.bincount(place, self.first[some], len(loss)), _LEAST)
         infinite = min(1.0, self.infinite * (1.0 + _RAISED))
-        return DiscreteTerm(tuple(loss.tolist()), tuple(masses.tolist()), infinite, pessimistic=True)
+        return DiscreteTerm(
+            tuple(loss.tolist()), tuple(masses.tolist()), infinite, pessimistic=True, enclosed=False
+        )
 
 
 def symmetric(epsilon: Vector, delta: Vector) -> Losses:

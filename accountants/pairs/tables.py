@@ -45,7 +45,9 @@ def discrete_laplace_term(pair: dominating.DiscreteLaplace) -> tuple[PureTerm | 
     if moves == 0:
         return ()
     step = _finite(1 / pair.scale)
-    if moves == 1 or moves > MOST_MOVES:
+    if moves == 1:
+        return (PureTerm(step),)
+    if moves > MOST_MOVES:  # any pair of this epsilon
         return (PureTerm(_finite(moves / pair.scale)),)
     # Rounded up to so few bits that all multiples are exact.
     bits = 53 - moves.bit_length()

@@ -89,7 +89,7 @@ class Composed:
         always = r_rate == 1.0
         mu, mu_count = np.append(mu, 2.0 * r_mu[always]), np.append(mu_count, r_count[always])
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
-        raised |= any(table.pessimistic for table, _ in self.tables)
+        raised |= not all(table.enclosed for table, _ in self.tables)
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
         always = l_rate == 1.0
         laplace, laplace_count = np.append(laplace, l_loss[always]), np.append(laplace_count, l_count[always])

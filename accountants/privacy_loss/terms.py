@@ -83,7 +83,8 @@ class DiscreteTerm:
     losses: tuple[float, ...]  # increasing, in [-1e6, 1e6]
     probabilities: tuple[float, ...]  # one for each loss
     infinite: float = 0.0  # the probability of an infinite loss, beside the others
-    pessimistic: bool = False  # it dominates a pair that it is not: lower ends say nothing
+    pessimistic: bool = False  # it dominates a pair that it is not: of that one, lower ends say nothing
+    enclosed: bool = True  # its masses are good to what is said above; else its profile alone is proved
 
     def __post_init__(self) -> None:
         rows, given = len(self.losses), len(self.probabilities)

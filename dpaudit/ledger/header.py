@@ -126,13 +126,13 @@ class LedgerFacts:
         """The hash of the last line, which depends on every line before it."""
         return self._hash
 
-    def require_admits(self, mechanism: BaseMechanism, where: str) -> None:
+    def require_admits(self, mechanism: object, where: str) -> None:
         """Raise `TrustMismatch` unless the header's trust model admits a mechanism."""
         trust = self.header.trust_model
         lacked = mechanism.lacks(trust) if isinstance(mechanism, BaseMechanism) else None
-        if lacked is None:
+        if lacked is None:  # what is no mechanism is refused elsewhere
             return
-        kind = type(mechanism).model_fields["kind"].default
+        kind = getattr(mechanism, "kind", type(mechanism).__name__)
         own = getattr(mechanism, "mechanism", getattr(mechanism, "local", None))
         alone = "the mechanism" if own is None else f"the {own.kind} mechanism"
         why = f"nobody is trusted to {lacked}"

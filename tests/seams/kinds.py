@@ -20,6 +20,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.errors import DpauditError
 from dpaudit.mechanisms import (
     AnyMechanism,
+    DiscreteGaussian,
     DiscreteLaplace,
     FixedSizeSampled,
     Gaussian,
@@ -51,6 +52,19 @@ def _beside(mechanism: AnyMechanism, relation: Neighbouring, pair: exactly.Pair)
         found, truth = leading_figure(bound), pair.epsilon(_DELTA)
         place = "below" if found < truth * (1 - 1e-4) else "not below"
         return f"{place} the truth: at most {found:.4f}, truth {truth:.4f}"
+
+    return verdict
+
+
+def _lower_end(mechanism: AnyMechanism, count: int, truth: float) -> Callable[[], str]:
+    """The two ends of a bound at 1e-6 beside the exact epsilon of so many runs."""
+
+    def verdict() -> str:
+        bound = dpaudit.epsilon(mechanism, _DELTA, count=count)
+        if bound.at_least is None:
+            return "no lower end"
+        between = bound.at_least <= truth <= leading_figure(bound.guarantee)
+        return f"truth between the ends: {'yes' if between else 'NO'}, {bound.at_least:.6f} and {truth:.6f}"
 
     return verdict
 
@@ -165,9 +179,14 @@ def _kept(curator: Curator) -> object:
     return curator.release_keys([("ward",)], [1], keys, label="keys")
 
 
+def _discrete(sigma: float) -> AnyMechanism:
+    return DiscreteGaussian(sigma=sigma, sensitivity=L2(1.0))
+
+
 _UNTRUSTED = r".*DPA405 {}: a {} mechanism under {} trust why: nobody is trusted to {}.*"
 _MEANING = "a parameter that means two things"
 _TRUST = "nobody is trusted with it"
+_LOWER = "a lower end of another pair"
 _SURPRISE = "a default that would surprise"
 CASES = [
     *(
@@ -314,6 +333,16 @@ CASES = [
         for name, work, kind in (
             ("a secret sample", _sampled_sum, "poisson-sampled"),
             ("keys that enough units have", _kept, "key-selection"),
+        )
+    ),
+    *(
+        Case(_LOWER, name, wide, _lower_end(mechanism, count, truth), r"truth between the ends: yes, .*")
+        for name, wide, mechanism, count, truth in (
+            # Convolutions of the noise's own law; tests/accountants/pairs/test_discrete_gaussian.py has them.
+            ("1e4 runs of sigma 100", True, _discrete(100.0), 10_000, 4.886554132),
+            ("2 runs of sigma 27", True, _discrete(27.0), 2, 0.1988375416),
+            ("1 run of sigma 27", True, _discrete(27.0), 1, 0.1372915077492),
+            ("3 runs of sigma 26", False, _discrete(26.0), 3, 0.2571036806607),
         )
     ),
 ]
