@@ -11,6 +11,7 @@ import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
 from dpaudit.auditors.replay.likelihood import releases_of
+from dpaudit.auditors.replay.sampled_rows import brought_in, out_of_place
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
@@ -20,8 +21,7 @@ from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, ReplayDiverged,
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import InputError, TargetDied, TargetRaised
-from dpaudit.mechanisms import Answer, Array, OnSample, distance
-from dpaudit.mechanisms.samples.subsets import ROUNDED, moved_rows
+from dpaudit.mechanisms import Answer, Array
 from dpaudit.processes.changes import size_of
 from dpaudit.processes.host import TIMEOUT
 from dpaudit.processes.hosted import HostedData
@@ -155,8 +155,10 @@ class Runs:
                 findings.append(
                     _sensitivity(move.entry, f"the query moves {far}", move.declared, move.measured)
                 )
-        if self.one_more and self.neighbouring is Neighbouring.ADD_OR_REMOVE_ONE and not circumstance:
-            findings += _brought_in(entries, other.entries)
+        if not circumstance:
+            removed = self.one_more and self.neighbouring is Neighbouring.ADD_OR_REMOVE_ONE
+            findings += brought_in(entries, other.entries) if removed else []
+            findings += out_of_place(entries, other.entries)
         moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
         findings += _parts(moved, self.neighbouring, self.public)
         users = {entry.user: entry for entry in moved}
@@ -287,29 +289,6 @@ def _parts(
                 detail += f": {', '.join(map(repr, parts))}"
             findings.append(_sensitivity(list(parts.values())[-1], detail, float(touched), float(len(parts))))
     return findings
-
-
-BROUGHT_IN = (
-    "a record that one side lacks has a row in the sum there, and another record's row is in the sum of the "
-    "other side alone: whose rows are in it depends on what other units' data say"
-)
-
-
-def _brought_in(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """Sums over samples that a unit leaves and another enters, where the data lose the one and gain none."""
-    findings = {}
-    for one, two in zip(recorded, other, strict=False):
-        mechanism, rows, theirs = one.release.mechanism, one.rows, two.rows
-        if not isinstance(mechanism, OnSample) or mechanism.swaps or rows is None or theirs is None:
-            continue
-        left, right = (side[side.any(axis=tuple(range(1, side.ndim)))] for side in moved_rows(rows, theirs))
-        if len(left) == len(right) == 1 and one.release.label not in findings:
-            apart = distance(mechanism.sensitivity.norm, left - right)
-            if apart > ROUNDED * mechanism.sensitivity.value:
-                findings[one.release.label] = Finding(
-                    kind="sampling", label=one.release.label, where=one.where, detail=BROUGHT_IN
-                )
-    return list(findings.values())
 
 
 def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:

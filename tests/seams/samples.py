@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 import dpaudit
-from dpaudit import L2, ApproxDP, Claim, Curator, FixedSizeSampled, Gaussian, Pair, PoissonSampled
+from dpaudit import (
+    L2,
+    ApproxDP,
+    Claim,
+    Curator,
+    FixedSizeSampled,
+    Gaussian,
+    Pair,
+    PoissonSampled,
+    RandomAllocation,
+)
 from tests.seams.case import Case
 
 RECORDS, WIDTH, STEPS = 12, 3, 3
@@ -208,6 +218,45 @@ def of_the_hardest(*, of_all: bool) -> Any:
     return run
 
 
+def in_turns(order: Callable[[Any, int, Curator], Any]) -> Any:
+    """Sums over turns, in each step with the rows in some order."""
+
+    def run(rows: Any, curator: Curator) -> Any:
+        stream = curator.sampled_stream(ALLOCATED, "gradient", bound=1.0, shape=(WIDTH,))
+        return np.array([stream.add(rows[order(rows, step, curator)]) for step in range(STEPS)])
+
+    return run
+
+
+ALLOCATED = RandomAllocation(steps=STEPS, mechanism=Gaussian(sigma=1.5, sensitivity=L2(1.0)))
+FEW = Pair(ROWS[:5], ROWS[1:5], "the first of five records")
+
+
+def allocated(order: Callable[[Any, int, Curator], Any]) -> Callable[[], str]:
+    return lambda: told(in_turns(order), FEW, REMOVED)
+
+
+def as_given(rows: Any, step: int, curator: Curator) -> Any:
+    del step, curator
+    return np.arange(len(rows))
+
+
+def by_one_column_a_step(rows: Any, step: int, curator: Curator) -> Any:
+    """By their loss, which is another one in each step."""
+    del curator
+    return np.argsort(-rows[:, step % WIDTH])
+
+
+def shuffled_a_step(rows: Any, step: int, curator: Curator) -> Any:
+    del step
+    return np.argsort(curator.public("order").permutation(12)[: len(rows)])
+
+
+def shuffled_once(rows: Any, step: int, curator: Curator) -> Any:
+    del step, curator
+    return np.argsort(np.random.default_rng(3).random(len(rows)))
+
+
 HARDEST = Pair(ROWS, np.delete(ROWS, np.argmax(ROWS[:, 0]), axis=0), "the hardest record")
 
 
@@ -314,4 +363,14 @@ CASES = [
         "sample told", "over the number drawn", True, turned(mean(OF_TWO)), "PROVED, REFUTED, sampling None"
     ),
     Case("sample told", "over the number drawn, of one size", False, turned(mean(FIXED)), RIGHT),
+    Case(
+        "unit out of place",
+        "sorted by the loss of each step",
+        True,
+        allocated(by_one_column_a_step),
+        GRADIENT,
+    ),
+    Case("unit out of place", "turns of rows shuffled each step", True, allocated(shuffled_a_step), GRADIENT),
+    Case("unit out of place", "turns of rows as given", False, allocated(as_given), RIGHT),
+    Case("unit out of place", "turns of rows shuffled once", False, allocated(shuffled_once), RIGHT),
 ]

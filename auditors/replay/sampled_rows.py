@@ -1,0 +1,78 @@
+"""Whose rows are summed, and where: what the rows of both sides of a pair say about a secret sample.
+
+Every recording and its replay hold the rows of which samples are taken. Beside their distance, which
+`SampledSum.moves` measures, the sample's figures need that a unit which is taken out takes its row along and
+brings none in, and that in a stream of turns a unit keeps its place.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpaudit.auditors.replay.likelihood import releases_of
+from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.sensitivity import Sensitivity
+from dpaudit.curator.noise import Entry
+from dpaudit.mechanisms import Array, InTurns, OnSample, distance
+from dpaudit.mechanisms.samples.subsets import ROUNDED, moved_rows
+
+BROUGHT_IN = (
+    "a record that one side lacks has a row in the sum there, and another record's row is in the sum of the "
+    "other side alone: whose rows are in it depends on what other units' data say"
+)
+
+
+def brought_in(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+    """Sums over samples that a unit leaves and another enters, where the data lose the one and gain none."""
+    findings: dict[str, Finding] = {}
+    for one, two in zip(recorded, other, strict=False):
+        mechanism, rows, theirs = one.release.mechanism, one.rows, two.rows
+        if not isinstance(mechanism, OnSample) or mechanism.swaps or rows is None or theirs is None:
+            continue
+        left, right = (side[side.any(axis=tuple(range(1, side.ndim)))] for side in moved_rows(rows, theirs))
+        if len(left) == len(right) == 1 and not _near(left, right, mechanism.sensitivity):
+            label, where = one.release.label, one.where
+            findings.setdefault(label, Finding(kind="sampling", label=label, where=where, detail=BROUGHT_IN))
+    return list(findings.values())
+
+
+def _near(one: Array, other: Array, declared: Sensitivity) -> bool:
+    """Whether rows differ by no more than the rounding of rows that are computed together."""
+    return distance(declared.norm, one - other) <= ROUNDED * declared.value
+
+
+OUT_OF_PLACE = (
+    "the changed unit's row stands at another place in another step: turns are drawn for places, so that a "
+    "unit that moves has more or fewer of them than the ledger says"
+)
+
+
+def out_of_place(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+    """Streams in whose steps the changed unit has no place that is the same in all of them, on either side.
+
+    At which place it stands is the algorithm's affair, and may be another one on the other side.
+    """
+    findings = []
+    made = recorded[: len(other)]
+    for group in releases_of(made):
+        last = made[group[-1]]
+        if not isinstance(last.release.mechanism, InTurns):
+            continue
+        declared = last.release.mechanism.sensitivity
+        steps = [(made[at].rows, other[at].rows) for at in group]
+        sides: list[set[int] | None] = [None, None]
+        for step in steps:
+            if step[0] is None or step[1] is None:
+                continue
+            own = moved_rows(step[0], step[1])
+            if max(map(len, own)) > 1 or (len(own[0]) == len(own[1]) and _near(*own, declared)):
+                continue  # rounded with other rows: which of them is the unit's is not known
+            for side, rows in enumerate(step):
+                if rows is not None and len(own[side]) == 1:
+                    same = (rows == own[side]).all(axis=tuple(range(1, rows.ndim)))
+                    places, before = set(np.flatnonzero(same).tolist()), sides[side]
+                    sides[side] = places if before is None else places & before
+        if set() in sides:
+            label, where = last.release.label, last.where
+            findings.append(Finding(kind="sampling", label=label, where=where, detail=OUT_OF_PLACE))
+    return findings
