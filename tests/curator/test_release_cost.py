@@ -65,8 +65,8 @@ def test_a_release_that_another_process_answers_makes_few_calls(python_calls: Co
     channel: Any = Answers()
     asking = Curator(Counted(header), AskedNoise(channel, header.noise, None))
     releasing(10)(None, asking)
-    # Measured: 170, of which some 25 make the answer; 186 when its place in the code was looked up twice.
-    assert python_calls(lambda: releasing(100)(None, asking)) / 100 < 178
+    # Measured: 178, of which some 25 make the answer; 194 if its place in the code were looked up twice.
+    assert python_calls(lambda: releasing(100)(None, asking)) / 100 < 186
 
 
 @pytest.mark.nightly
