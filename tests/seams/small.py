@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
+import math
+import os
+import shutil
+import subprocess
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -212,6 +217,120 @@ def _planned(number: str) -> str:
         return _outcome(_called("epsilon", "plan.toml"))
 
 
+# Baselines at the merge base.
+
+_IDENTITY = {
+    **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def _git(*arguments: str) -> None:
+    command = ["git", "-c", "protocol.file.allow=always", *arguments]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **_IDENTITY})
+
+
+def _written(folder: Path, rho: float) -> None:
+    """A ledger that costs so much, and its certificate."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def released(rows: Any, curator: Any) -> Any:
+        noise = dpaudit.Gaussian(sigma=1.0, sensitivity=dpaudit.L2(math.sqrt(2 * rho)))
+        return curator.release(0.0, noise, label="a sum")
+
+    ledger = dpaudit.run(released, [0.0], claim=Claim(ZCDP(rho=2.0), unit="row")).ledger
+    ledger.write(folder / "ledger.jsonl")
+    dpaudit.judge(ledger, dpaudit.account(ledger), [], command="x").write(folder / "certificate.json")
+
+
+def _against_base(baseline: str, arrange: Callable[[Path], None], change: Callable[[Path], None]) -> str:
+    """What the gate says of a seven times costlier run whose change also brings a costlier baseline."""
+    with _folder() as root:
+        _git("init", "--quiet", "--initial-branch", "main")
+        _written(root / "runs/jan", 0.1)
+        arrange(root)
+        shutil.copy(root / "runs/jan/ledger.jsonl", root / "mine.jsonl")
+        configuration = f"""[tool.dpaudit.policy]\nfail-on-increase = true\n[tool.dpaudit.ledgers.mine]
+ledger = "mine.jsonl"\nbaseline = "{baseline}"\n"""
+        Path("pyproject.toml").write_text(configuration)
+        _git("add", "--all")
+        _git("commit", "--quiet", "--message", "base")
+        _git("checkout", "--quiet", "-b", "change")
+        _written(root / "new", 0.7)
+        shutil.copy(root / "new/ledger.jsonl", root / "mine.jsonl")
+        change(root)
+        done = _called("gate", "--base", "main", "--output-format", "json")
+    report = json.loads(done.stdout)
+    found = [*report["findings"], *(one for check in report["checks"] for one in check["findings"])]
+    words = "; ".join(f"{one['rule']}: {one['message'].split(chr(10))[0]}" for one in found)
+    return (
+        f"exit {done.exit_code}" + (f", {words}" if words else "") + (" TEMPORARY" if "/tmp" in words else "")
+    )
+
+
+_BEHIND = "a baseline behind a link"
+
+
+def _nothing(root: Path) -> None:
+    del root
+
+
+def _link(root: Path) -> None:
+    (root / "latest").symlink_to("runs/jan")
+
+
+def _relink(root: Path) -> None:
+    (root / "latest").unlink()
+    (root / "latest").symlink_to("new")
+
+
+def _copied(name: str) -> Callable[[Path], None]:
+    """Put the costlier baseline in the place of a folder or a link."""
+
+    def change(root: Path) -> None:
+        place = root / name
+        if place.is_symlink():
+            place.unlink()
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(root / "new", place)
+
+    return change
+
+
+def _submodule(root: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        shutil.copytree(root / "runs/jan", name, dirs_exist_ok=True)
+        for command in (
+            ["init", "--initial-branch", "main"],
+            ["add", "--all"],
+            ["commit", "--message", "own"],
+        ):
+            _git("-C", name, *command)
+        _git("submodule", "--quiet", "add", name, "outer")
+
+
+def _file_link(root: Path) -> None:
+    (root / "best").mkdir()
+    for name in ("certificate.json", "ledger.jsonl"):
+        (root / "best" / name).symlink_to(f"../runs/jan/{name}")
+
+
+def _loop(root: Path) -> None:
+    (root / "here").symlink_to(".")
+
+
+def _kept(root: Path) -> None:
+    """Take the costlier run back."""
+    _written(root, 0.1)
+    shutil.copy(root / "ledger.jsonl", root / "mine.jsonl")
+
+
+def _unfetched(root: Path) -> None:
+    (root / "large").mkdir()
+    (root / "large/certificate.json").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+
 # Exact figures of guarantees and pairs.
 
 
@@ -376,6 +495,40 @@ CASES = [
         False,
         lambda: _planned("1.0"),
         "accepted",
+    ),
+    *(
+        Case(
+            _BEHIND,
+            what,
+            True,
+            functools.partial(_against_base, path, *made),
+            "exit 2, input:.*",
+        )
+        for what, path, made in (
+            ("a folder that is a link, led elsewhere", "latest/certificate.json", (_link, _relink)),
+            ("a folder that was a link", "latest/certificate.json", (_link, _copied("latest"))),
+            ("a submodule that became a folder", "outer/certificate.json", (_submodule, _copied("outer"))),
+            ("a file that is a link", "best/certificate.json", (_file_link, _copied("best"))),
+            ("a link to the root", "here/runs/jan/certificate.json", (_loop, _copied("runs/jan"))),
+            ("a baseline that was never committed", "none/certificate.json", (_nothing, _copied("none"))),
+            ("a pointer in a baseline's place", "large/certificate.json", (_unfetched, _copied("large"))),
+        )
+    ),
+    Case(
+        _BEHIND,
+        "the file itself, costlier",
+        True,
+        lambda: _against_base("runs/jan/certificate.json", _nothing, _copied("runs/jan")),
+        "exit 1, fail-on-increase.*merge base.*",
+    ),
+    Case(
+        _BEHIND,
+        "the file itself, of the same cost",
+        False,
+        lambda: _against_base(
+            "runs/jan/certificate.json", _nothing, lambda root: _written(root, 0.1) or _kept(root)
+        ),
+        "exit 0",
     ),
     *(
         Case(

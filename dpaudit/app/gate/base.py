@@ -15,7 +15,7 @@ from dpaudit.app.gate.audit_plan import Profile, effort_of, gate_confidence
 from dpaudit.app.gate.configuration import Configuration, parse_configuration
 from dpaudit.app.gate.report import GateFinding, Place
 from dpaudit.app.gate.settings import ClaimSettings, Gate, Target, Waiver
-from dpaudit.app.git import file_at, git
+from dpaudit.app.git import SUBMODULE, git, modes_at, path_in_repository, regular_file_at
 from dpaudit.auditors.replay.replay import MOST
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.files import LEDGER
@@ -47,14 +47,15 @@ def held_to_base(
         at: the place of a key of the working tree's configuration.
 
     Raises:
-        UsageError: there is no repository, no such reference or no merge base.
+        UsageError: there is no repository, no such reference or no merge base; a baseline or the
+            configuration stood behind a link or a submodule; or the merge base names a baseline it lacks.
         ConfigurationError: the configuration of the merge base cannot be followed.
     """
     folder, name = configuration.path.parent, configuration.path.name
     commit = _merge_base(folder, reference)
     _require_same_repository(folder, name, reference)
     working = configuration.gate or Gate()
-    content = file_at(folder, commit, name)
+    content = regular_file_at(folder, commit, name)
     if content is None:
         return Held(working)
     base = parse_configuration(folder / f"{name} at {commit[:12]}", content).gate
@@ -64,10 +65,22 @@ def held_to_base(
     gate = _Comparison(base, working, profile, at, findings).held()
     for other in get_args(Profile):  # what a later run would be judged by
         _Comparison(base, working, other, at, findings).held()
-    checks = (*gate.targets.values(), *gate.ledgers.values())
-    paths = {check.baseline for check in checks if check.baseline is not None}
-    found = {path: file for path in paths if (file := _baseline_at(folder, commit, path, scratch))}
+    known = _baselines(base)
+    found = {}
+    for path in _baselines(gate):
+        file = _baseline_at(folder, commit, path, scratch)
+        if file is not None:
+            found[path] = file
+        elif path in known and path_in_repository(folder, path) is not None:
+            why = "the working tree's copy is what the change says, and no baseline of it"
+            remedy = "commit the baseline before the change, or leave the key out"
+            raise UsageError(f"{path} is not at {commit[:12]}", where="baseline", why=why, remedy=remedy)
     return Held(gate, tuple(findings.values()), found)
+
+
+def _baselines(gate: Gate) -> set[str]:
+    checks = (*gate.targets.values(), *gate.ledgers.values())
+    return {check.baseline for check in checks if check.baseline is not None}
 
 
 def require_no_link(configuration: Path) -> None:
@@ -95,7 +108,9 @@ def _require_same_repository(folder: Path, name: str, reference: str) -> None:
         commit = _merge_base(Path(outer), reference)
     except UsageError:  # a reference of the submodule's alone
         return
-    if file_at(Path(outer), commit, os.path.relpath(folder / name, Path(outer).resolve())) is not None:
+    if SUBMODULE in modes_at(Path(outer), commit, str(folder / name)).values():
+        return
+    if regular_file_at(Path(outer), commit, str(folder / name)) is not None:
         what, why = f"{name} now lies in a submodule", "the rules are those of the outer repository"
         raise UsageError(what, where="--base", why=why, remedy="keep the configuration where it was")
 
@@ -279,14 +294,17 @@ def _shown(value: Any) -> str:
 
 
 def _baseline_at(folder: Path, commit: str, path: str, scratch: Path) -> Path | None:
-    """A certificate of the merge base with the ledger beside it, as files; None where it has none there."""
-    content = file_at(folder, commit, path)
+    """A certificate of the merge base with the ledger beside it, as files; None where it has none there.
+
+    Raises `UsageError` as `regular_file_at`.
+    """
+    content = regular_file_at(folder, commit, path)
     if content is None:
         return None
     own = scratch / str(len(list(scratch.iterdir())))
     own.mkdir()
     (own / Path(path).name).write_bytes(content)
-    ledger = file_at(folder, commit, str(Path(path).with_name(LEDGER)))
+    ledger = regular_file_at(folder, commit, str(Path(path).with_name(LEDGER)))
     if ledger is not None:
         (own / LEDGER).write_bytes(ledger)
     return own / Path(path).name

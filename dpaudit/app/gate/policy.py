@@ -15,7 +15,7 @@ from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import leading_figure, within
 from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.errors import CannotBound, ClaimMismatch
+from dpaudit.errors import CannotBound, ClaimMismatch, DpauditError
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.files import LEDGER
 from dpaudit.pipeline.recheck import require_figures
@@ -59,8 +59,14 @@ def policy_findings(
     if check.baseline is not None:
         file = baselines.get(check.baseline, Path(check.baseline))
         named = check.baseline + (" of the merge base" if check.baseline in baselines else "")
-        baseline = Certificate.read(file)
-        message = _increase(accounted, baseline, named, file.with_name(LEDGER))
+        try:
+            baseline = Certificate.read(file)
+            message = _increase(accounted, baseline, named, file.with_name(LEDGER))
+        except DpauditError as error:  # which names the copy that was read
+            shown = str(Path(check.baseline).parent / file.name)
+            error.where = error.where.replace(str(file), shown + named.removeprefix(check.baseline))
+            error.where = error.where.replace(str(file.parent), str(Path(check.baseline).parent))
+            raise
         if message:
             after = Side.of_ledger(accounted.header, accounted.accounting)
             yield from _grown(name, message, Comparison(Side.of_certificate(baseline), after), places)
