@@ -7,7 +7,7 @@ from ``SeedSequence((root seed, s, i), spawn_key=(n,))``.
 
 import copy
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -67,7 +67,7 @@ class Side:
             for index in range(first, first + trials):
                 if note is not None:
                     note(index)
-                found.append(self._outcome(index))
+                found.append(self.outcome(index))
             return stack(found)
 
     def one(self, index: int) -> Any:
@@ -75,7 +75,8 @@ class Side:
         with _global_generators_kept(), self._named(index, 1):
             return self.score(self.trial(index))
 
-    def _outcome(self, index: int) -> Outcome:
+    def outcome(self, index: int) -> Outcome:
+        """The outcome of one trial, also of one that raised; `TrialFailed` where the score raised."""
         try:
             output = self.trial(index)
         except NoDensity as error:  # of the audit, not of what it audits
@@ -124,6 +125,26 @@ class Side:
         # The kind of a foreign error alone: its message may contain private data.
         kind = error.code if isinstance(error, DpauditError) else type(error).__name__
         return TrialFailed.in_trial(kind, seed=self.seed, side=self.side, index=index, trials=trials)
+
+
+def chunk_of_both(sides: Sequence[Side], first: int, trials: int) -> list[Scored]:
+    """As `Side.chunk`, of both sides, whose trials are run in one random order, which the seed decides.
+
+    An algorithm in this process may keep something from run to run, such as how often it was called. In a
+    random order that is the same for both sides, as far as it does not depend on the data: swapping trial i
+    of one side for that of the other changes no probability, whatever the other trials were. One side after
+    the other, it would tell the sides apart, and refute a true claim.
+    """
+    shuffled = np.random.default_rng(SeedSequence((sides[0].seed, len(sides), first)))
+    if sides[0].batched:
+        found = {int(side): sides[side].chunk(first, trials) for side in shuffled.permutation(len(sides))}
+        return [found[side] for side in range(len(sides))]
+    outcomes: dict[int, Outcome] = {}
+    with _global_generators_kept():
+        for place in shuffled.permutation(len(sides) * trials).tolist():
+            side, index = divmod(place, trials)
+            outcomes[place] = sides[side].outcome(first + index)
+    return [stack([outcomes[side * trials + i] for i in range(trials)]) for side in range(len(sides))]
 
 
 def has_batch_form(algorithm: Auditable) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,8 @@ def run_trials(
     """Run an algorithm `trials` times on either side of a pair.
 
     The result depends on the algorithm, the pair, the seed and, in batch form, the chunk; never on
-    the number of workers, on where they run, or on how often the run was interrupted. The algorithm's
+    the number of workers, on where they run, or on how often the run was interrupted, unless the algorithm
+    keeps something from run to run in one process: then the order of all runs is random. The algorithm's
     public random streams are the same in every trial, and may be chosen by ``public_seed`` in
     `run_options`: what an audit varies is the noise. A trial that raised is an outcome too.
 
@@ -119,6 +120,8 @@ def run_trials(
                 if fixed_size:
                     store.require_one_size(trials)
             kept = store.chunks() if store is not None else frozenset()
+            # A chunk is made together with that of the other side, or again.
+            kept = frozenset(part for part in kept if replace(part, side=1 - part.side) in kept)
             missing = [part for part in plan if part not in kept]
             computed = stack.enter_context(closing(compute(sides, missing, workers=workers, cluster=cluster)))
             for part in plan:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from dpaudit.auditors.sampling.elsewhere import HostedSide, compute_elsewhere
 from dpaudit.auditors.sampling.scores import Scored
-from dpaudit.auditors.sampling.trial import Side
+from dpaudit.auditors.sampling.trial import Side, chunk_of_both
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
 from dpaudit.interrupts import leave_to_parent
 
@@ -52,9 +52,10 @@ class Chunk:
 def compute(
     sides: Sequence[Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
 ) -> Generator[Scored, None, None]:
-    """The outcomes of each chunk, in the given order.
+    """The outcomes of each chunk, in the given order: of both sides, trials by trials.
 
-    One worker runs everything in this process; sides that a host holds are run in forks of it, by as many at
+    Where the runs share a process, those of both sides are in one random order; see `chunk_of_both`. One
+    worker runs everything in this process; sides that a host holds are run in forks of it, by as many at
     once as there are workers. A cluster, the address of a `distributed` scheduler, is used instead of
     workers. `TrialFailed` is raised for a trial that raised, `WorkersLost` after workers died more than
     `RETRIES` times in a row, `MissingExtra` where `distributed` is not installed.
@@ -65,31 +66,32 @@ def compute(
         parts = [(one.side, one.first, one.trials) for one in chunks]
         yield from compute_elsewhere(hosted, parts, workers)
         return
+    both = [(one.first, one.trials) for one in chunks if one.side == 0]
     if cluster is None and workers == 1:
-        for chunk in chunks:
-            yield sides[chunk.side].chunk(chunk.first, chunk.trials)
+        for first, trials in both:
+            yield from chunk_of_both(sides, first, trials)
         return
     try:
-        payloads = [shipped(side) for side in sides]
+        payload = shipped(*sides)
     except Exception as error:
         what = f"cannot be sent to another process: {type(error).__name__}"
         why = "a handle on another library's object is not valid there"
         remedy = "make that object inside the function that is audited, or run with one worker"
         raise UsageError(what, where="workers", why=why, remedy=remedy) from error
     done = lost = 0
-    while done < len(chunks):
+    while done < len(both):
         with processes(workers) if cluster is None else _cluster(cluster) as pool:
-            tasks = (partial(_run, payloads[one.side], one.first, one.trials) for one in chunks[done:])
+            tasks = (partial(_run, payload, first, trials) for first, trials in both[done:])
             try:
                 for scores in pool.in_order(tasks):
                     if isinstance(scores, Exception):
                         raise scores
                     done, lost = done + 1, 0
-                    yield scores
+                    yield from scores
             except pool.died as error:
                 lost += 1
                 if lost > RETRIES:
-                    what, where = f"workers died {lost} times in a row", f"trials {chunks[done].first} and on"
+                    what, where = f"workers died {lost} times in a row", f"trials {both[done][0]} and on"
                     raise WorkersLost(what, where=where) from error
 
 
@@ -164,32 +166,32 @@ def connected(address: str) -> Iterator[Any]:
         yield client
 
 
-def _run(payload: bytes, first: int, trials: int) -> Scored | Exception:
-    """A chunk's scores, or its error, which is raised where the chunks are put in order."""
+def _run(payload: bytes, first: int, trials: int) -> list[Scored] | Exception:
+    """The scores of a chunk of either side, or the error, which is raised where chunks are put in order."""
     import cloudpickle
 
     leave_to_parent()
     try:
         # What an algorithm prints must not mix with the caller's output on stdout, which a worker may share.
         with contextlib.redirect_stdout(sys.stderr):
-            side: Side = cloudpickle.loads(payload)
-            return side.chunk(first, trials)
+            sides: Sequence[Side] = cloudpickle.loads(payload)
+            return chunk_of_both(sides, first, trials)
     except Exception as error:  # noqa: BLE001  (returned)
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))
         return error
 
 
-def shipped(value: object) -> bytes:
-    """`value` pickled, its functions and classes by value unless they belong to an installed package.
+def shipped(*values: object) -> bytes:
+    """Values pickled together, functions and classes by value unless they belong to an installed package.
 
     Closures and lambdas have no name to import them by, and the module of a script or a test cannot be
     imported from elsewhere: what it defines has to travel. Raises whatever pickling raises.
     """
     import cloudpickle
 
-    # The modules that define the value, its class and its attributes, as far as they are not installed.
-    parts = [each for part in _parts(value, depth=3) for each in (part, type(part))]
+    # The modules that define the values, their classes and attributes, as far as they are not installed.
+    parts = [each for value in values for part in _parts(value, depth=3) for each in (part, type(part))]
     names = {name for part in parts if isinstance(name := getattr(part, "__module__", None), str)}
     names -= set(cloudpickle.list_registry_pickle_by_value())
     modules = [sys.modules[name] for name in sorted(names) if sys.modules.get(name) is not None]
@@ -197,7 +199,7 @@ def shipped(value: object) -> bytes:
     for module in added:
         cloudpickle.register_pickle_by_value(module)
     try:
-        content: bytes = cloudpickle.dumps(value)
+        content: bytes = cloudpickle.dumps(values)
         return content
     finally:
         for module in added:
