@@ -38,6 +38,8 @@ _BINS = 36
 #: No factor of a bet may fall below this: one unlucky pair never takes everything.
 _FLOOR = 1e-3
 _NEWTON_STEPS = 10
+#: Sums and squares of scores up to here are doubles; beyond 1 / _LARGE and below it they need another scale.
+_LARGE = 2.0**400
 #: A step that promises less growth than this is not taken.
 _CLOSE_ENOUGH = 1e-10
 #: A step takes this part of the room up to where a bet is not allowed; none is shorter than the other.
@@ -248,11 +250,17 @@ def place(past: Samples, event: ThresholdEvent, epsilons: Array, deltas: Array) 
 
 
 def _centres(pooled: Array, cuts: Array, weight: Array) -> Array:
-    """A finite score that represents each bin: its runs' mean, or its cut where it has none."""
-    finite = pooled[np.isfinite(pooled)]
+    """A finite score that represents each bin: its runs' mean, or its cut where it has none.
+
+    Where the scores are so large or so small that their squares are no doubles, all are on another scale.
+    """
+    finite, at = pooled[np.isfinite(pooled)], np.searchsorted(cuts, pooled, side="right")
+    size = float(np.abs(finite).max(initial=0.0))
+    if size > _LARGE or 0.0 < size < 1 / _LARGE:
+        scale = _LARGE**-1.5 if size > 1 else _LARGE**1.5
+        finite, pooled, cuts = finite * scale, pooled * scale, cuts * scale
     low, high = (float(finite[0]), float(finite[-1])) if len(finite) else (-1.0, 1.0)
     reach = high - low if high > low else 1.0
-    at = np.searchsorted(cuts, pooled, side="right")
     inside = np.clip(pooled, low - reach, high + reach)
     sums = np.bincount(at, weights=inside, minlength=len(cuts) + 1)
     nearest = np.clip(np.append(cuts[0], cuts), low - reach, high + reach)

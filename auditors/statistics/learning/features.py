@@ -27,6 +27,8 @@ _OFTEN = 0.01
 _LINE = 20
 #: With more columns than this squares are left to the norms.
 _SQUARED = 200
+#: Values beyond it are made smaller, exactly: sums and differences of a few of them are no doubles.
+_LARGE, _SMALLER = 2.0**1000, 2.0**-8
 _ORDERS = np.linspace(0.0, 1.0, 11)
 
 
@@ -39,11 +41,14 @@ class Column:
     reach: float  # on a scale that a few distant runs stretch, a linear score could not separate the others
     spread: float
     values: tuple[float, ...]  # those that it often has, where they are few
+    scale: float = 1.0  # by which its values are multiplied, so that no sum of a few overflows
 
     @classmethod
     def of(cls, known: Array) -> Column:
         """What is known from values [n], some of which may be NaN or infinite."""
         finite = known[np.isfinite(known)]
+        scale = _SMALLER if np.abs(finite).max(initial=0.0) > _LARGE else 1.0
+        finite = finite * scale
         rounded = rounding(finite)
         column = rounded(finite) if len(finite) else np.zeros(1)
         values, counts = np.unique(column, return_counts=True)
@@ -55,11 +60,12 @@ class Column:
         gaps = np.diff(np.quantile(line, [0.01, *np.arange(1, 10) / 10, 0.99]))
         smallest = min((gap for gap in gaps.tolist() if gap > 0), default=0.0)
         low, high = np.quantile(line, [0.1, 0.9])
-        return cls(rounded, float(np.median(line)), 8 * smallest, float(high - low), few)
+        return cls(rounded, float(np.median(line)), 8 * smallest, float(high - low), few, scale)
 
     def near(self, values: Array) -> Array:
         """Values [n], rounded, in the place of NaN the middle, and none infinite."""
         with np.errstate(over="ignore"):
+            values = values * self.scale
             far = max(8 * self.reach, 1.0)
             known = np.where(np.isnan(values), self.middle, values)
             known = np.where(np.isinf(known), self.middle + np.copysign(far, known), known)
@@ -71,7 +77,8 @@ class Column:
 
     def standard(self, near: Array) -> Array:
         """In spreads from the middle, bounded."""
-        return np.clip((near / 2 - self.middle / 2) / max(self.spread / 2, 1e-300), -50.0, 50.0)
+        with np.errstate(over="ignore"):
+            return np.clip((near / 2 - self.middle / 2) / max(self.spread / 2, 1e-300), -50.0, 50.0)
 
     def line(self, near: Array) -> Array:
         """The middle in the place of each of the few values."""
@@ -146,12 +153,12 @@ class Features:
             share = near / np.maximum(size, 1e-300)[:, None]
             norm = size * np.sqrt(np.mean(share**2, axis=1))
             logs = np.log(np.maximum(norm, 1e-300))
-        ordered = np.sort(near, axis=1)
-        steps = np.diff(ordered, axis=1)
-        found = [size, norm, logs, np.mean(np.abs(near), axis=1), np.mean(near, axis=1)]
-        found += list(np.quantile(ordered, _ORDERS, axis=1))
-        found += [(one == 0).sum(axis=1) for one in (steps, near, near[:, 1:] - near[:, :-1])]
-        found += [np.abs(np.diff(near, axis=1)).max(axis=1), steps.max(axis=1)]
+            ordered = np.sort(near, axis=1)
+            steps = np.diff(ordered, axis=1)
+            found = [size, norm, logs, np.mean(np.abs(near), axis=1), np.mean(near, axis=1)]
+            found += list(np.quantile(ordered, _ORDERS, axis=1))
+            found += [(one == 0).sum(axis=1) for one in (steps, near, near[:, 1:] - near[:, :-1])]
+            found += [np.abs(np.diff(near, axis=1)).max(axis=1), steps.max(axis=1)]
         return [np.nan_to_num(one.astype(np.float64), posinf=1e300, neginf=-1e300) for one in found]
 
 
