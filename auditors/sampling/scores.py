@@ -232,15 +232,19 @@ def _numbers(array: NDArray[Any], shape: str) -> Iterator[_Part]:
     """An array as numbers; text and dates by a hash, complex numbers as two."""
     kind = array.dtype.kind
     if kind in "buif":
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             near = array.astype(np.float64)
-        exact = kind not in "iu" or array.dtype.itemsize < 8 or _exact(array, near)
+        exact = array.dtype.itemsize < 8 or kind in "bf" or _exact(array, near)
+        if kind == "f" and array.dtype.itemsize > 8:  # a long double beyond a double, in size or in digits
+            exact = bool(((near == array) | np.isnan(array)).all())
         yield shape if exact else f"wide{shape}", near
         if not exact:
             yield _HASH, _each(array)
     elif kind == "c":
-        yield f"complex{shape}", array.real.astype(np.float64)
-        yield "", array.imag.astype(np.float64)
+        with np.errstate(over="ignore"):
+            real, imaginary = array.real.astype(np.float64), array.imag.astype(np.float64)
+        yield f"complex{shape}", real
+        yield "", imaginary
     else:
         yield f"{array.dtype.type.__name__}{shape}", None
         yield _HASH, _each(array)
