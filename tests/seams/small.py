@@ -9,22 +9,28 @@ import json
 import math
 import os
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from click.testing import CliRunner, Result
 from markdown_it import MarkdownIt
 
 import dpaudit
-from dpaudit import ZCDP, ApproxDP, Claim, PureDP
+from dpaudit import ZCDP, ApproxDP, Claim, Pair, PureDP
 from dpaudit.accountants.book import Book
 from dpaudit.accountants.closed_forms.conversions import zcdp_epsilon
 from dpaudit.app.main import main
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import sequential
+from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.mechanisms import dominating
 from tests.seams.case import Case
 
@@ -268,6 +274,7 @@ ledger = "mine.jsonl"\nbaseline = "{baseline}"\n"""
     return f"exit {done.exit_code}" + (f", {words}" if words else "")
 
 
+_STATE = "a target that keeps something between runs"
 _BEHIND = "a baseline behind a link"
 
 
@@ -328,6 +335,66 @@ def _kept(root: Path) -> None:
 def _unfetched(root: Path) -> None:
     (root / "large").mkdir()
     (root / "large/certificate.json").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+
+# Targets that keep something from run to run, in one process.
+
+
+def _stateful(says: Callable[[int, Any], float], **options: Any) -> str:
+    """The verdict on a target that answers by how often it was called, and by its data."""
+    calls = itertools.count()
+
+    def target(rows: Any, curator: Any) -> float:
+        noise = dpaudit.Laplace(scale=1.0, sensitivity=dpaudit.L1(1.0))
+        curator.release(0.0, noise, label="nothing")
+        return says(next(calls), rows)
+
+    claim = Claim(PureDP(epsilon=0.05), unit="row", neighbouring="replace-one")
+    options = {"method": "sequential", "trials": 1000, "in_process": True, **options}
+    return str(dpaudit.audit(target, Pair([0.0], [1.0]), claim=claim, **options).verdict)
+
+
+def _count(calls: int, rows: Any) -> float:
+    del rows
+    return float(calls)
+
+
+def _count_and_data(calls: int, rows: Any) -> float:
+    return float(calls % 2 + rows[0])
+
+
+def _resumed(says: Callable[[int, Any], float]) -> str:
+    """The same in two processes, of which the first one kept a part of its trials."""
+    with _folder() as folder:
+        kept = {"resume": folder / "trials.sqlite", "chunk": 100}
+        _stateful(says, trials=200, **kept)
+        with sqlite3.connect(folder / "trials.sqlite") as file:
+            file.execute("DELETE FROM chunks WHERE side = 1 AND first = 100")
+        return _stateful(says, **kept)
+
+
+# Outputs of any size.
+
+
+def _sized(method: Callable[..., Any], first: list[float], second: list[float], *, rows: bool) -> str:
+    """The verdict on scores, or on rows of them, where numpy's warnings are errors."""
+    generator = np.random.default_rng(0)
+    sides = [np.array(values)[generator.integers(len(values), size=400)] for values in (first, second)]
+    samples = Samples(*(side[:, None] if rows else side for side in sides), 0)
+    claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="replace-one")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return str(method(samples, claim=claim).verdict)
+
+
+_SIZES = {
+    "1e154": [1e154, 2e154],
+    "both signs at 1e160": [1e160, -1.7e154],
+    "the largest doubles": [1.7e308, -1.7e308],
+    "all sizes": [5e-324, 1e300, -0.0, 1.0],
+    "the smallest doubles": [5e-324, 1e-320, 0.0],
+    "infinities": [1e300, math.inf, -math.inf],
+}
 
 
 # Exact figures of guarantees and pairs.
@@ -528,6 +595,55 @@ CASES = [
             "runs/jan/certificate.json", _nothing, lambda root: _written(root, 0.1) or _kept(root)
         ),
         "exit 0",
+    ),
+    *(
+        Case(_STATE, what, False, functools.partial(_stateful, says, **options), "NOT_REFUTED")
+        for what, says, options in (
+            ("its count of calls", _count, {}),
+            ("its count of calls, by a threshold", _count, {"method": "threshold"}),
+            ("every other answer the same", lambda n, rows: float(n % 2), {"method": "threshold"}),
+            ("an answer that changes by blocks of trials", lambda n, rows: float(n // 250 % 2), {}),
+            ("an answer that settles", lambda n, rows: 1.0 / (n + 1), {}),
+            ("its count of calls, by two workers", _count, {"workers": 2}),
+        )
+    ),
+    Case(
+        _STATE,
+        "its count of calls, resumed",
+        False,
+        lambda: _resumed(lambda n, rows: float(n)),
+        "NOT_REFUTED",
+    ),
+    Case(
+        _STATE,
+        "its count of calls and its data",
+        True,
+        lambda: _stateful(lambda n, rows: n % 2 + rows[0]),
+        "REFUTED",
+    ),
+    *(
+        Case(
+            "finite outputs of any size",
+            f"{what}, {method.__name__}{' of rows' if rows else ''}",
+            False,
+            functools.partial(_sized, method, values, values, rows=rows),
+            "NOT_REFUTED",
+        )
+        for what, values in _SIZES.items()
+        for method in (sequential, threshold)
+        for rows in (False, True)
+    ),
+    *(
+        Case(
+            "finite outputs of any size",
+            f"{what} told apart, {method.__name__}",
+            True,
+            functools.partial(_sized, method, values[:1], values[1:], rows=False),
+            "REFUTED",
+        )
+        for what, values in _SIZES.items()
+        for method in (sequential, threshold)
+        if what != "the smallest doubles"  # which are rounded to 2^-1022 before any test
     ),
     *(
         Case(
