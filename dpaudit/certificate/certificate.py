@@ -180,8 +180,9 @@ class Certificate(Model):
             raise CertificateMismatch(missing, where=where, why=_STAYS)
 
     def _repr_html_(self) -> str:
-        facts = {"claim": self.claim, "proof": self.proof, "experiment": self.experiment}
-        facts |= {"not to be published": "; ".join(self.against_publishing)} if self.against_publishing else {}
+        facts: dict[str, object] = {"claim": self.claim, "proof": self.proof, "experiment": self.experiment}
+        if against := "; ".join(self.against_publishing):
+            facts["not to be published"] = against
         title, found = f"Certificate of {self.algorithm}", (self.bounds, self.releases, self.not_checked)
         shown = verdicts.proof_as_html(title, facts, *found)
         return shown + "".join(audit._repr_html_() for audit in self.audits)

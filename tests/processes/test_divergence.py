@@ -290,6 +290,8 @@ def test_the_holders_certificate_says_that_nothing_may_be_published() -> None:
     assert diverged.certificate.to_json()["diverged"] is True
     assert innocent.certificate.publishable
     assert "diverged" not in innocent.certificate.to_json()  # what is published says nothing of it
+    assert "diverged from its twin" in diverged.certificate._repr_html_()
+    assert "not to be published" not in innocent.certificate._repr_html_()
     # The claim is proved of the ledger all the same: it is the run that is not to be shown.
     assert diverged.certificate.all_proved
 
