@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 import random
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,7 +48,10 @@ _PRINTED: Final[dict[str, Any]] = {
     "sign": "-",
     "floatmode": "maxprec",
     "legacy": False,
+    **({"override_repr": None} if "override_repr" in np.get_printoptions() else {}),
 }
+#: Digits that Python turns into a whole number at most.
+_DIGITS: Final = 4300
 
 
 class Unusable(ValueError):
@@ -67,7 +71,8 @@ def mapped(
 
     The function is called twice for each record, each time with a copy, in two random orders. A record for
     which it raises, or returns anything but the same finite numbers of that shape both times, has a row of
-    zeros, whatever the other records are. A warning tells the data's holder how many such records there are.
+    zeros, whatever the other records are. A warning tells the data's holder how many such records there are,
+    where nobody audits the run.
     A function that does not return delays the run; one that ends its process ends it.
 
     Args:
@@ -77,8 +82,8 @@ def mapped(
         where: the release, for errors.
         alone: whether the function is known to depend on its argument alone. It is then called with plain
             values only: a record of any other type has a row of zeros, too.
-        audited: whether an auditor compares this run with others. The records are then not private, and a
-            function that cannot be right for any records raises.
+        audited: whether an auditor compares this run with others. The records are then not private: nothing
+            is warned of, and a function that cannot be right for any records raises.
 
     Raises:
         InvalidParameter: no records; in an audited run, all rows have another shape, and none was stated.
@@ -108,9 +113,10 @@ def mapped(
                     if different:
                         failed[i] = _DIFFERENT
     rows[list(failed)] = 0.0
-    if audited:
+    if audited:  # of records that are not private, many times
         _require_possible(failed, shapes, len(given), where, stated=shape is not None)
-    _tell(failed, len(given), where)
+    else:
+        _tell(failed, len(given), where)
     return rows
 
 
@@ -200,7 +206,12 @@ def _fixed_surroundings() -> Iterator[None]:
         decimal.localcontext(_DECIMALS),
     ):
         warnings.simplefilter("ignore")
-        yield
+        digits = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(_DIGITS)
+        try:
+            yield
+        finally:
+            sys.set_int_max_str_digits(digits)
 
 
 def _require_possible(

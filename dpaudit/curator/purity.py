@@ -280,7 +280,18 @@ def _bindings(tree: ast.Module) -> dict[str, ast.stmt | None]:
 
 
 def _bind(found: dict[str, ast.stmt | None], name: str, statement: ast.stmt | None) -> None:
-    found[name] = None if name in found else statement
+    again = found.get(name)
+    packages = isinstance(again, ast.Import) and isinstance(statement, ast.Import)
+    # As `import scipy` and `import scipy.special` do.
+    same = packages and _first_part(again, name) and _first_part(statement, name)
+    found[name] = statement if name not in found or same else None
+
+
+def _first_part(statement: ast.stmt | None, name: str) -> bool:
+    """Whether an import binds a name to the package of that name."""
+    aliases = statement.names if isinstance(statement, ast.Import) else []
+    of_name = [each for each in aliases if (each.asname or each.name.partition(".")[0]) == name]
+    return all(each.asname is None for each in of_name)
 
 
 def _of_functions(node: ast.AST) -> Iterator[ast.AST]:

@@ -432,3 +432,14 @@ def test_lambdas_on_one_line_are_told_apart() -> None:
 def test_expressions_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
     deep = module(tmp_path, "deep_of_purity", f"def f(r):\n    return r{' + 1' * 1200}\n")
     assert not knows_its_argument_alone(deep.f)
+
+
+def test_a_package_may_be_imported_twice_and_a_name_bound_once(tmp_path: Path) -> None:
+    text = "import scipy\nimport scipy.special\nimport math as m, numpy as n\nimport numpy as m\n"
+    text += "def a(r):\n    return scipy.special.expit(r)\ndef b(r):\n    return m.exp(r)\n"
+    text += "def c(r):\n    return n.exp(r)\ndef d(n):\n    return n.exp(n)\n"
+    made = module(tmp_path, "twice_of_purity", text)
+    assert knows_its_argument_alone(made.a)
+    assert knows_its_argument_alone(made.c)
+    assert not knows_its_argument_alone(made.b)
+    assert not knows_its_argument_alone(made.d)
