@@ -26,7 +26,7 @@ import numpy as np
 
 from dpaudit.auditors.libraries.adapter import NO_NOISE, Adapter, Asked, folder_of, refused, replaced
 from dpaudit.claims.sensitivity import L2
-from dpaudit.curator.batches import noisy_sum
+from dpaudit.curator.batches import draw_sample, noisy_sum
 from dpaudit.curator.curator import Curator
 from dpaudit.gradients import ROUNDED, PublicDraws, load_ahead, on_rows, public_randomness
 from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP, PoissonSampled
@@ -65,7 +65,8 @@ class _Routing:
     asked: list[tuple[float, Any]] = field(default_factory=list)
     apart: bool = True  # whether every optimizer clips record by record
     rate: float | None = None  # of the samples that the curator drew
-    drawn: deque[int] = field(default_factory=deque)
+    #: How many are in each sample, and its draw's number.
+    drawn: deque[tuple[int, int | None]] = field(default_factory=deque)
     rows: list[Array] = field(default_factory=list)
     draws: PublicDraws = field(default_factory=lambda: PublicDraws("library"))
 
@@ -94,10 +95,9 @@ class _Routing:
             self.draws.begin()
             if rate < 1.0 and self.apart:
                 sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
-                live = self.curator.sampler
-                chosen = np.ones(units, np.bool_) if live is None else live.chosen(sampled, units)
-                self.drawn.append(int(chosen.sum()))
-                yield np.flatnonzero(chosen).tolist()
+                drawn = draw_sample(self.curator, sampled, units)
+                self.drawn.append((int(drawn.chosen.sum()), drawn.number))
+                yield np.flatnonzero(drawn.chosen).tolist()
                 continue
             coins = np.random.default_rng(int(self.curator.public("opacus samples").integers(2**63)))
             yield np.flatnonzero(coins.random(units) < rate).tolist()
@@ -140,7 +140,8 @@ class _Routing:
 
     def of_rows(self, noise: Gaussian, size: int, label: str) -> Array:
         """The noisy sum of a sample of the rows; they are as long as the optimizer left them."""
-        if len(self.rows) != (self.drawn.popleft() if self.drawn else 0):
+        units, draw = self.drawn.popleft() if self.drawn else (0, None)
+        if len(self.rows) != units:
             why = "another sample than the stated one would be released"
             raise refused("a batch of Opacus of which not every record has its gradient", why)
         mechanism = PoissonSampled(rate=self.rate or 1.0, mechanism=noise)
@@ -148,7 +149,7 @@ class _Routing:
         exponent = grid_of_bound(longest, mechanism.grid or FINEST, label)
         rows = clip_rows(np.array(self.rows).reshape(len(self.rows), size), longest, "l2", exponent)
         self.rows.clear()
-        return noisy_sum(self.curator, self.curator.line(label, mechanism), mechanism, rows)
+        return noisy_sum(self.curator, self.curator.line(label, mechanism), mechanism, rows, draw)
 
     def add_noise(self, optimizer: Any, own: Callable[[Any], None]) -> None:
         """Run an optimizer's own `add_noise` without noise, and hand it the curator's answers."""

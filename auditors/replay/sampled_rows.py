@@ -42,27 +42,32 @@ def _near(one: Array, other: Array, declared: Sensitivity) -> bool:
 
 
 OUT_OF_PLACE = (
-    "the changed unit's row stands at another place in another step: turns are drawn for places, so that a "
-    "unit that moves has more or fewer of them than the ledger says"
+    "the changed unit's row stands at another place in another step, or in another release on the sample: "
+    "places are drawn, so that a unit that moves is in more sums, or in fewer, than the ledger says"
 )
 
 
 def out_of_place(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
     """Streams in whose steps the changed unit has no place that is the same in all of them, on either side.
 
-    At which place it stands is the algorithm's affair, and may be another one on the other side.
+    And releases on one sample that the curator draws. At which place the unit stands is the algorithm's
+    affair, and may be another one on the other side.
     """
     findings = []
     made = recorded[: len(other)]
-    for group in releases_of(made):
+    named: dict[str, list[int]] = {}
+    for position, entry in enumerate(made):
+        if entry.release.sample is not None and entry.batch is None:
+            named.setdefault(entry.release.sample, []).append(position)
+    for group in [*releases_of(made), *named.values()]:
         last = made[group[-1]]
-        if not isinstance(last.release.mechanism, InTurns):
+        together = isinstance(last.release.mechanism, InTurns) or last.release.sample is not None
+        if not together:
             continue
-        declared = last.release.mechanism.sensitivity
-        steps = [(made[at].rows, other[at].rows) for at in group]
         sides: list[set[int] | None] = [None, None]
-        for step in steps:
-            if step[0] is None or step[1] is None:
+        for at in group:
+            declared, step = made[at].release.mechanism.declared_sensitivity, (made[at].rows, other[at].rows)
+            if step[0] is None or step[1] is None or declared is None:
                 continue
             own = moved_rows(step[0], step[1])
             if max(map(len, own)) > 1 or (len(own[0]) == len(own[1]) and _near(*own, declared)):

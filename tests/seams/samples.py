@@ -257,6 +257,20 @@ def shuffled_once(rows: Any, step: int, curator: Curator) -> Any:
     return np.argsort(np.random.default_rng(3).random(len(rows)))
 
 
+def on_one_sample(*, turned_round: bool) -> Callable[[], str]:
+    """Two sums that name one sample, the second over the rows as they are or turned round."""
+
+    def run(rows: Any, curator: Curator) -> Any:
+        other = rows[::-1] if turned_round else rows
+        both = (("sums", rows), ("squares", other**2))
+        return [
+            curator.release_sum(each, bound=1.0, mechanism=POISSON, label=label, sample="one")
+            for label, each in both
+        ]
+
+    return lambda: told(run, FEW, REMOVED)
+
+
 HARDEST = Pair(ROWS, np.delete(ROWS, np.argmax(ROWS[:, 0]), axis=0), "the hardest record")
 
 
@@ -373,4 +387,14 @@ CASES = [
     Case("unit out of place", "turns of rows shuffled each step", True, allocated(shuffled_a_step), GRADIENT),
     Case("unit out of place", "turns of rows as given", False, allocated(as_given), RIGHT),
     Case("unit out of place", "turns of rows shuffled once", False, allocated(shuffled_once), RIGHT),
+    Case(
+        "unit out of place",
+        "one sample, rows turned round",
+        True,
+        on_one_sample(turned_round=True),
+        FOUND.format("squares"),
+    ),
+    Case(
+        "unit out of place", "one sample, rows as they are", False, on_one_sample(turned_round=False), RIGHT
+    ),
 ]
