@@ -141,6 +141,8 @@ class Certificate(Model):
         )
         missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
         proof = verdicts.proof_of(claim, self.bounds)
+        others = [str(a.claim) for a in self.audits if a.claim and a.claim.guarantee != claim.guarantee]
+        beyond = [a.method for a in self.audits if verdicts.beyond_reach(a)]
         contradictions = [
             (not self.releases, "a certificate without releases"),
             (unproving, "a bound that is not an upper bound: only the figures of an accountant prove"),
@@ -149,6 +151,8 @@ class Certificate(Model):
             (self.diverged and self.process.kind != "twin", "a run that diverged, and had no twin"),
             (numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"),
             (missing, f"not_checked lacks {', '.join(missing)}"),
+            (others, f"an audit is of another claim: {', '.join(others)}"),
+            (beyond, f"a lower bound is above what its audit could refute: {', '.join(beyond)}"),
             (proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"),
         ]
         for wrong, complaint in contradictions:
@@ -256,6 +260,14 @@ def judge(
         raise NotCertifiable("nothing is claimed", where=where, why=why, remedy=remedy)
     if missing := left_out(accounting.claim, ledger.claim):
         raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
+    other = next(
+        (a.claim for a in audits if a.claim and a.claim.guarantee != accounting.claim.guarantee), None
+    )
+    if other is not None:
+        why = "it would stand beside a proof of something else, as if it were about the same"
+        remedy = "audit the claim that is certified, or certify the one that was audited"
+        what = f"an audit is of {other.guarantee}, and the accounting of {accounting.claim.guarantee}"
+        raise NotCertifiable(what, where=where, why=why, remedy=remedy)
     noise = ledger.header.noise
     if noise.on_grid and (stray := [r.label for r in ledger.releases if r.grid != r.mechanism.grid]):
         what = f"release {stray[0]!r} lacks the grid of the sampler that the header names"

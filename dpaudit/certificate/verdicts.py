@@ -268,6 +268,11 @@ class Audit(Model):
         return as_html(f"Audit by {self.method}", facts, ("finding", "release", "detail", "where"), rows)
 
 
+def beyond_reach(audit: Audit) -> bool:
+    """Whether an audit states a larger lower bound on epsilon than it could have found."""
+    return _exceeds(audit.epsilon_lower, audit.largest_refutable_epsilon)
+
+
 def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> list[Condition]:
     """What an accounting takes on trust, beside audits: a replay may have tested some of it."""
     replays = [audit for audit in audits if audit.method == "replay" and not audit.inconclusive]

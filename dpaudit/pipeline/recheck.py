@@ -4,10 +4,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dpaudit.accountants.accounting import Accounted
+from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.accountants.curves.profile_points import understated
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.noise_provenance import versions
-from dpaudit.certificate.verdicts import Accounting, left_on_trust, meets, within
+from dpaudit.certificate.verdicts import (
+    CLAIM_TOLERANCE,
+    Accounting,
+    Experiment,
+    leading_figure,
+    left_on_trust,
+    meets,
+    within,
+)
 from dpaudit.claims.bounds import Bound, as_rigorous
 from dpaudit.errors import CannotBound, CertificateMismatch, ClaimMismatch, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
@@ -23,8 +32,8 @@ AS_STATED: Final = (
 def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     """Today's accounting of the ledger: the certificate may not promise more than comes out.
 
-    Larger figures than today's accountants find are no forgery: accountants become tighter. See `AS_STATED`
-    for what no ledger contains.
+    Larger figures than today's accountants find are no forgery of an earlier version's: accountants become
+    tighter. See `AS_STATED` for what no ledger contains.
 
     Raises `CertificateMismatch`: a figure, of the total or of a release, is smaller than the one computed,
     or rounded more carefully; a verdict is better; something is taken on trust and not said; or the ledger
@@ -42,10 +51,50 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     for complaint in (
         *_overstated(certificate, again),
         *_not_said(certificate, again),
+        *_contradicted(certificate),
+        *(_raised(certificate, again) if maker == versions()["dpaudit"] else ()),
         *understated(certificate.profile, ledger, again, found.composition),
     ):
         raise CertificateMismatch(complaint, where=where, remedy=remedy)
     return found
+
+
+def _raised(certificate: Certificate, again: Accounting) -> Iterator[str]:
+    """Figures of this version that are larger than it finds, by more than another machine's rounding."""
+    pairs = [
+        (f"its bound by {bound.method}", bound.guarantee, one.guarantee)
+        for bound in certificate.bounds
+        for one in again.bounds
+        if one.method == bound.method and as_rigorous(bound.rigour, one.rigour)
+    ]
+    pairs += [
+        (f"release {one.label!r}", stated.proved, one.proved)
+        for stated, one in zip(certificate.releases, again.releases, strict=True)
+    ]
+    for what, stated, found in pairs:
+        if (
+            type(stated) is type(found)
+            and leading_figure(stated) > _MACHINES * leading_figure(found) + 1e-300
+        ):
+            yield f"{what} was raised to {stated}; computed again it is {found}"
+
+
+#: By how much figures may differ from one machine to another.
+_MACHINES: Final = 1.01
+
+
+def _contradicted(certificate: Certificate) -> Iterator[str]:
+    """Lower bounds of audits that say they refute nothing, above what the claim says at their delta."""
+    says = implied_curve(certificate.claim.guarantee)
+    for audit in certificate.audits:
+        bound, delta = audit.epsilon_lower, audit.delta
+        if not bound or not delta or audit.verdict is Experiment.REFUTED:
+            continue
+        if not within(delta, says(bound * (1 - CLAIM_TOLERANCE))):
+            yield (
+                f"its audit by {audit.method} is {audit.verdict}, and finds epsilon at least {bound:.12g} at "
+                f"delta {delta:.12g}, where the claim says less"
+            )
 
 
 def _overstated(certificate: Certificate, again: Accounting) -> list[str]:

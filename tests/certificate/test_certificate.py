@@ -75,7 +75,7 @@ def certificate(found: Ledger) -> Certificate:
     return judge(
         found,
         accounting,
-        [AUDIT],
+        [AUDIT.model_copy(update={"claim": accounting.claim})],
         command="dpaudit certify",
         profile=profile_points(found, accounting),
         statement=Statement(assumptions=("one account a person",)),
@@ -317,6 +317,23 @@ def test_sampling_is_read_off_the_releases() -> None:
     other.append(Release(label="step", mechanism=sampled))
     other.finish()
     assert certificate(other).sampling == (Sampled(label="step", rate=0.25),)
+
+
+def test_an_audit_of_another_claim_is_no_evidence_about_this_one(record: dict[str, Any]) -> None:
+    """Not where the two are put together, and not where a certificate that holds both is read."""
+    made = ledger(GAUSSIAN)
+    weaker = AUDIT.model_copy(update={"claim": Claim(ZCDP(rho=100.0), unit="row")})
+    with pytest.raises(NotCertifiable, match="an audit is of 100-zCDP"):
+        judge(made, account(made), [weaker], command="x")
+    record["audits"][0]["claim"]["guarantee"]["rho"] = 100.0
+    with pytest.raises(CertificateFormat, match="an audit is of another claim"):
+        Certificate.from_record(record, where="x")
+
+
+def test_no_audit_finds_more_than_it_could_have_refuted(record: dict[str, Any]) -> None:
+    record["audits"][0] |= {"epsilon_lower": 3.0, "largest_refutable_epsilon": 2.0, "delta": 1e-6}
+    with pytest.raises(CertificateFormat, match="above what its audit could refute"):
+        Certificate.from_record(record, where="x")
 
 
 def test_another_part_of_a_split_is_another_release() -> None:

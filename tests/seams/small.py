@@ -183,6 +183,40 @@ def _forged_in(page: str) -> set[str]:
     return found
 
 
+# Figures of a certificate that were raised.
+
+
+def _numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
+        yield path
+    for name, part in (
+        value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    ):
+        yield from _numbers(part, (*path, name))
+
+
+def _raised_figures(new: float, *, only: str, together: bool = False) -> str:
+    """For which figures of these names, one after the other or together, `report` accepts another number."""
+    record, ledger = _certified()
+    paths = [
+        path for path in _numbers(record) if path[-1] == only and path[0] in {"claim", "audits", "bounds"}
+    ]
+    accepted = []
+    with _folder():
+        Path("ledger.jsonl").write_text(ledger)
+        for chosen in [paths] if together else [[path] for path in paths]:
+            changed = record
+            for path in chosen:
+                changed = _with(changed, path, new)
+            Path("certificate.json").write_text(json.dumps(changed))
+            done = _called("report", "certificate.json", "--format", "md")
+            accepted += (
+                ["; ".join(".".join(map(str, path)) for path in chosen)] if done.exit_code == 0 else []
+            )
+    assert paths
+    return f"accepted: {', '.join(accepted) or 'none'}"
+
+
 # Books.
 
 
@@ -483,6 +517,31 @@ CASES = [
         False,
         lambda: _forged_page("md", "dpaudit certify mine.py:algorithm"),
         "forged: nothing",
+    ),
+    *(
+        Case(
+            "a figure that was raised",
+            f"{name} of a certificate raised to {f'{new}'[:20]}{', all together' if together else ''}",
+            True,
+            functools.partial(_raised_figures, new, only=name, together=together),
+            "accepted: none",
+        )
+        for name, new, together in (
+            ("rho", 2**63, False),
+            ("rho", float(2**63), False),
+            ("rho", 2**53 + 1, False),
+            ("rho", 2**63, True),
+            ("rho", 10**400, False),
+            ("epsilon_lower", 2**63, False),
+            ("epsilon_lower", 8.5, False),
+        )
+    ),
+    Case(
+        "a figure that was raised",
+        "rho of a certificate as it is",
+        False,
+        lambda: _raised_figures(1.0, only="rho", together=True),
+        "accepted: .*rho.*",
     ),
     *(
         Case(
