@@ -672,7 +672,9 @@ class Curator(Admission):
         Raises:
             ScheduleBroken: as `Users.begin`.
         """
-        return UserCurator(self, self._users.begin(whole(index, "curator.user(index=)")))
+        if type(index) is not int:
+            index = whole(index, "curator.user(index=)")
+        return UserCurator(self, self._users.begin(index))
 
     def end(self) -> None:
         """The run is over; raises `ScheduleBroken` where the last user made too few releases."""
