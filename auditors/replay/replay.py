@@ -7,6 +7,7 @@ Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 """
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from dpaudit.auditors.replay.recording import (
 )
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
+from dpaudit.auditors.replay.smallest_pair import Smallest, smallest_pair
+from dpaudit.auditors.replay.worse_pairs import Made, Searched, search_records
 from dpaudit.certificate.conditions import Code, Condition, Releases
 from dpaudit.certificate.verdicts import Audit, Finding
 from dpaudit.claims.arguments import checked
@@ -45,7 +48,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.releases import Release
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
-from dpaudit.processes.hosting import conditions_of, hosting
+from dpaudit.processes.hosting import conditions_of, hosting, is_own
 from dpaudit.progress import Work
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
@@ -93,7 +96,9 @@ def replay(
     extreme_outputs: bool = True,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
-    search_pairs: bool = False,
+    search_pairs: bool | None = None,
+    search_seconds: float | None = None,
+    keep_pair: Callable[[str], object] | None = None,
     budget_share: BudgetShare | None = None,
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
@@ -115,7 +120,12 @@ def replay(
             one that does not come with dpaudit has a process of its own, so that no cache, module state or
             patched library goes from one run to another.
         limits: on the time and memory of each run in a process of its own.
-        search_pairs: also look for a worse pair than the given ones, in up to 120 runs, and audit it as well.
+        search_pairs: whether to look for other pairs of the given records on which something differs, in up
+            to 48 runs; left out, this is done but for algorithms that come with dpaudit. True also looks for
+            a worse pair with other values, in up to 120 runs, and audits it as well.
+        search_seconds: after which the search of the default begins no further run.
+        keep_pair: called, where a public pair refutes, with the source of a module whose function ``pair``
+            makes the smallest pair found that still does.
         budget_share: what some releases cost by themselves over what all cost, and on which scale; left out,
             releases that no pair moved are named without it.
         extreme_outputs: also make recordings with extremely rare outputs: up to 42 in each direction, or
@@ -130,19 +140,16 @@ def replay(
         UsageError: a search for pairs where the claim's unit may have several records.
         InvalidParameter: `replays` below 1 or above 10^9, or `delta` or `confidence` out of range.
     """
-    known = replays is None or 1 <= replays <= MOST_REPLAYS
-    known = known and 0.0 < confidence < 1.0 and (delta is None or 0.0 <= delta < 1.0)
-    if not known:
-        what = f"{replays} replays, confidence {confidence}, delta {delta}"
-        remedy = f"give 1 to {MOST_REPLAYS} replays, a confidence in (0, 1), a delta in [0, 1)"
-        raise InvalidParameter(what, where="replay", remedy=remedy)
+    _require_in_range(replays, confidence, delta)
     options = {"claim": claim, **(run_options or {})}
     same = [pair.description for pair in pairs if _is_one_data_set(pair)]
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
+    unit = options.get("unit") or (claim and claim.unit) or "record"
     if search_pairs:
-        require_records(options.get("unit") or (claim and claim.unit) or "record")
+        require_records(unit)
+    until = None if search_seconds is None else time.monotonic() + search_seconds
     guarantee = None if claim is None else claim.guarantee
     own = guarantee.delta if isinstance(guarantee, ApproxDP) else exact_loss.DEFAULT_DELTA
     not_checked = [*LIMITS, *conditions_of(algorithm)]
@@ -155,10 +162,9 @@ def replay(
             replayed = replace(replayed, unread=TrustModel(trust) is not TrustModel.JOINT)
         runs = Runs(replayed, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
         runs = runs.held_to_public(target.pairs, seed)
+        searches = search_pairs or (search_pairs is None and not is_own(replayed))
         searched = search(runs, target.pairs, seed=seed) if search_pairs else Found(None, 0)
         audited_pairs = [*target.pairs, *searched.pairs]
-        if search_pairs and not searched.tried:
-            not_checked.append(Condition(code=Code.PAIRS_NOT_SEARCHED))
         tests = exact_loss.number_of_tests(max(1, 2 * len(audited_pairs)), guarantee, delta)
         needed = math.log(tests / (1.0 - confidence))
         wanted = guarantee if claim is not None and claim.view is View.ALL_RELEASES else None
@@ -169,9 +175,10 @@ def replay(
             last = np.random.SeedSequence([seed, 2 * len(audited_pairs)])
             not_checked += audited.test_samplers(audited_pairs[0].data, last)
         for index, pair in enumerate(audited_pairs):
-            for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
-                plan.begin(2 * index + turn)
-                audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]), turned=turn == 1)
+            audited.both_directions(index, pair, seed)
+        more = audited.beyond(target.pairs if searches else (), seed=seed, unit=unit, until=until)
+    not_searched = searches and pairs and more.nothing_searched and not searched.tried
+    not_checked += [Condition(code=Code.PAIRS_NOT_SEARCHED)] if not_searched else []
     not_checked += audited.unmoved(budget_share, int(options.get("group_size", 1)))
     figures: dict[str, Any] = {}
     if audited.directions:
@@ -179,12 +186,14 @@ def replay(
     not_checked += audited.samples_untested(figures)
     if searched.tried:
         figures["event"] = searched.event_after(figures.get("event"))
+    figures["event"] = more.event_after(figures.get("event"))
+    more.keep(keep_pair)
     reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
     reasons += [] if pairs else ["no neighbouring pair was given"]
     return Audit(
         method="replay",
         claim=claim,
-        pairs=len(audited_pairs),
+        pairs=len(audited_pairs) + (more.searched.made is not None),
         trials=replays or max((len(one.losses.losses) for one in audited.directions), default=FIRST),
         seed=seed,
         about="transcript",
@@ -193,6 +202,15 @@ def replay(
         not_checked=tuple(not_checked),
         **figures,
     )
+
+
+def _require_in_range(replays: int | None, confidence: float, delta: float | None) -> None:
+    known = replays is None or 1 <= replays <= MOST_REPLAYS
+    known = known and 0.0 < confidence < 1.0 and (delta is None or 0.0 <= delta < 1.0)
+    if not known:
+        what = f"{replays} replays, confidence {confidence}, delta {delta}"
+        remedy = f"give 1 to {MOST_REPLAYS} replays, a confidence in (0, 1), a delta in [0, 1)"
+        raise InvalidParameter(what, where="replay", remedy=remedy)
 
 
 def _is_one_data_set(pair: Pair) -> bool:
@@ -263,6 +281,30 @@ class ReplayPlan:
         return goes_on
 
 
+@dataclass(frozen=True)
+class _Beyond:
+    """What a replay came to beyond the given pairs."""
+
+    searched: Searched
+    smallest: Smallest | None = None
+    #: Whether a search was possible from none of the given pairs, which is no news beside a finding.
+    nothing_searched: bool = False
+
+    def keep(self, keep_pair: Callable[[str], object] | None) -> None:
+        """Hand on the source that makes the smallest pair, if there is one."""
+        if keep_pair is not None and self.smallest is not None and self.smallest.source is not None:
+            keep_pair(self.smallest.source)
+
+    def event_after(self, event: str | None) -> str | None:
+        """What was tested, and then what was found beyond it, in words."""
+        words = [] if event is None else [event]
+        if self.searched.made is not None:
+            words.append(f"the last pair, which a search found: {self.searched.made.pair().description}")
+        if self.smallest is not None:
+            words.append(f"the smallest pair that still shows the first finding: {self.smallest.words}")
+        return "; ".join(words) or None
+
+
 @dataclass
 class _Audited:
     """The results so far; `target_delta` is the delta at which recordings should be most informative."""
@@ -276,6 +318,8 @@ class _Audited:
     reasons: list[str] = field(default_factory=list)
     made: Sequence[Release] = ()
     samples: SampleTest = field(default_factory=SampleTest)
+    #: The pair on which the first finding was made.
+    shown: Pair | Made | None = None
 
     def note(self, found: Iterable[Finding]) -> None:
         """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
@@ -354,6 +398,33 @@ class _Audited:
             self.plan.expect(RUNS)
             own = np.random.SeedSequence([*seed.generate_state(4).tolist(), _OF_SAMPLES])
             self.note(self.samples.direction(runs, pilot, data, own))
+
+    def both_directions(self, index: int, pair: Pair, seed: int) -> None:
+        """Audit the pair of that index in both directions."""
+        for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
+            self.plan.begin(2 * index + turn)
+            self.direction(one, np.random.SeedSequence([seed, 2 * index + turn]), turned=turn == 1)
+            self.shown = one if self.findings and self.shown is None else self.shown
+
+    def beyond(self, pairs: Sequence[Pair], *, seed: int, unit: str, until: float | None) -> "_Beyond":
+        """Search from these pairs where nothing was found; then make the pair of the first finding small."""
+        host = self.runs.algorithm.host if isinstance(self.runs.algorithm, Hosted) else None
+        searched = Searched()
+        if pairs and not self.findings:
+            about: dict[str, Any] = {"seed": seed, "unit": unit, "host": host, "until": until}
+            searched = search_records(self.runs, pairs, **about)
+        if searched.made is not None:
+            self.shown = searched.made
+            self.confirm(searched.made.pair(), np.random.SeedSequence([seed, 0xC0F1]))
+        found = list(self.findings.values())
+        if not found or self.shown is None:
+            return _Beyond(searched, nothing_searched=not (found or searched.possible))
+        return _Beyond(searched, smallest_pair(self.runs, self.shown, found, seed=seed, host=host))
+
+    def confirm(self, pair: Pair, seed: np.random.SeedSequence) -> None:
+        """Compare one recording of fresh noise with its replays, on a pair that a search found."""
+        runs = replace(self.runs, unit=pair.unit, one_more=one_more(pair))
+        self._first_replays(runs, self._watched(runs, pair.data, seed), pair)
 
     def _record_and_compare(
         self, runs: Runs, pair: Pair, noise: NoiseSource, circumstance: str = "", rounding: float = 0.0

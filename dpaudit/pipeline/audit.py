@@ -60,7 +60,9 @@ def audit(
     time_limit: float | None = None,
     stop_when_refuted: bool = False,
     progress: Callable[[SoFar], None] | None = None,
-    search_pairs: bool = False,
+    search_pairs: bool | None = None,
+    search_seconds: float | None = None,
+    keep_pair: Callable[[str], object] | None = None,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
     **run_options: Any,
@@ -88,7 +90,9 @@ def audit(
         time_limit: seconds after which no further chunk is begun.
         stop_when_refuted: whether a sequential audit ends as soon as the claim is refuted.
         progress: called after each chunk of a sampling audit; left out, a terminal or notebook shows it.
-        search_pairs: of a replay, also look for a worse pair than the given ones, and audit it as well.
+        search_pairs: of a replay, as `search_seconds` and `keep_pair`: look for other pairs, as in `replay`.
+        search_seconds: after which that search begins no further run.
+        keep_pair: called with the source of a module that makes the smallest pair that still refutes.
         in_process: whether to run the algorithm in this process, as a debugger needs; left out, each run of a
             replay has a process of its own, and so has each chunk of a sampling audit.
         limits: on the time and memory of each run in a process of its own.
@@ -126,6 +130,7 @@ def audit(
 
         judged |= {"run_options": run_options, "in_process": in_process, "limits": limits}
         judged |= {"budget_share": budget_share, "search_pairs": search_pairs}
+        judged |= {"search_seconds": search_seconds, "keep_pair": keep_pair}
         return replay(algorithm, found, seed=seed, replays=trials, **judged)
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 

@@ -2,18 +2,22 @@
 
 A process that holds data makes a changed set where a run asks for its name, so that whoever searches needs
 the names alone. Records lie along the first axis of an array, or are the entries of a list; a tuple of arrays
-of one length holds the parts of each record.
+of one length holds the parts of each record. A change "take 0-4,7*3" makes a data set of records of the pair,
+by their numbers in its `records.Pool`.
 """
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.errors import InvalidParameter
+from dpaudit.processes.records import cut, taken, taking
 
 _Parts: TypeAlias = tuple[NDArray[Any], ...]
 
@@ -32,6 +36,9 @@ WORDS: Final = {
     "others-zero": "among others at zero",
 }
 _CHANGE: Final = re.compile(rf"({'|'.join(WORDS)}) (\d+)(?:\.(\d+))?")
+_TAKE: Final = "take "
+_PLAIN: Final = "plain "
+_RUN: Final = re.compile(r"(\d+)(?:-(\d+)|\*(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -82,21 +89,39 @@ def named(name: str, changes: Sequence[str]) -> str:
     return _MARK.join([name, *changes])
 
 
+def take(numbers: Iterable[int]) -> str:
+    """The change to these records of the pair, in this order."""
+    return _TAKE + taking(numbers)
+
+
 class Changeable(dict[str, Any]):
-    """Data by name, and by the names of what changes make of them."""
+    """Data by name, and by the names of what changes make of them.
+
+    `beside` names the neighbour of each, whose records a change may take.
+    """
+
+    def __init__(self, data: Mapping[str, Any], beside: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(data)
+        self._beside = beside
 
     def __missing__(self, name: str) -> Any:
         base, *changes = name.split(_MARK)
         if not changes or base not in self:
             raise KeyError(name)
-        return changed(self[base], changes)
+        return changed(self[base], changes, self.get(self._beside.get(base, "")))
 
 
-def changed(data: Any, changes: Sequence[str]) -> Any:
+def changed(data: Any, changes: Sequence[str], neighbour: Any = None) -> Any:
     """The data after some changes, of the same kind; what is given stays as it is.
 
     Raises `InvalidParameter` for data of another kind, and for an unknown change.
     """
+    if changes and changes[0].startswith(_TAKE):
+        data, changes = taken(data, neighbour, list(_numbers(changes[0]))), changes[1:]
+        if changes and changes[0].startswith(_PLAIN):
+            data, changes = cut(data, int(changes[0].removeprefix(_PLAIN))), changes[1:]
+        if not changes:
+            return data
     parts = _parts(data)
     if parts is None:
         remedy = "give an array of records, a list of them, or a tuple of arrays"
@@ -114,6 +139,13 @@ def words(changes: Sequence[str]) -> str:
     """A list of changes, in words."""
     found = []
     for change in changes:
+        if change.startswith(_TAKE):
+            numbers = list(_numbers(change))
+            records = "1 record" if len(numbers) == 1 else f"{len(numbers)} records"
+            found.append(
+                records if len(set(numbers)) == len(numbers) else f"{records}, {len(set(numbers))} distinct"
+            )
+            continue
         kind, row, at = _read(change)
         second = "" if at is None else f" by record {at + 1}" if kind == "like" else f", column {at + 1},"
         place = f"record {row + 1}"
@@ -137,6 +169,16 @@ def _parts(data: Any) -> _Parts | None:
     if any(part.ndim == 0 or part.dtype.kind not in "biuf" for part in parts):
         return None
     return parts if len({len(part) for part in parts}) == 1 else None
+
+
+def _numbers(change: str) -> Iterator[int]:
+    """The records that a change takes."""
+    for run in change.removeprefix(_TAKE).split(","):
+        found = _RUN.fullmatch(run)
+        if found is None:
+            raise InvalidParameter(f"no records {run!r}", where="changes", remedy="name them, as in 0-4,7*3")
+        first, last, many = (None if each is None else int(each) for each in found.groups())
+        yield from itertools.repeat(first or 0, many or 1) if last is None else range(first or 0, last + 1)
 
 
 def _read(change: str) -> tuple[str, int, int | None]:

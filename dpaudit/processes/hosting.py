@@ -71,11 +71,13 @@ def served(
     other functions. What a certificate may repeat is told in plain values.
     """
     held = {_DATA: data}
+    beside: dict[str, str] = {}
     told = []
     for number, pair in enumerate(pairs):
         name = f"pair {number}"
         names = name, name if _same(pair) else f"neighbour {number}"
         held |= {names[1]: pair.neighbour, names[0]: pair.data}
+        beside |= {names[1]: names[0], names[0]: names[1]}
         found = records_of(pair.data, pair.neighbour)
         records = None if found is None else list(astuple(found))
         about_it = {"description": pair.description, "unit": pair.unit, "private": pair.stand_ins is not None}
@@ -109,13 +111,18 @@ def served(
         "stand-in for users": users is not None,
         "kept": list(kept),
     }
-    return Served(algorithm, Changeable(held), about, kept)
+    return Served(algorithm, Changeable(held, beside), about, kept)
 
 
 def conditions_of(algorithm: object) -> tuple[Condition, ...]:
     """What an algorithm says of itself that audits of it leave unchecked."""
     stated = getattr(algorithm, "not_checked", ())
     return tuple(each for each in stated if isinstance(each, Condition)) if isinstance(stated, tuple) else ()
+
+
+def is_own(algorithm: object) -> bool:
+    """Whether an algorithm comes with dpaudit."""
+    return type(algorithm).__module__.startswith("dpaudit.algorithms.")
 
 
 def _same(pair: Pair) -> bool:
@@ -178,7 +185,7 @@ def hosting(
     number of users that the relation protects.
     """
     here = in_process_by_default() if in_process is None else in_process
-    own = type(algorithm).__module__.startswith("dpaudit.algorithms.")
+    own = is_own(algorithm)
     if isinstance(algorithm, Hosted):
         target = Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host))
         yield replace(_for(neighbouring, trust_model, target), kept=kept)

@@ -112,8 +112,8 @@ def test_data_of_other_kinds_are_not_searched_and_that_is_said() -> None:
     def counting(data: Any, curator: Curator) -> float:
         return float(curator.release(float(len(data["a"])), NOISE, label="count"))
 
-    one: Any = {"a": [1.0]}
-    other: Any = {"a": []}
+    one: Any = {"a": {1.0}}
+    other: Any = {"a": set()}
     (said,) = [c for c in searched(counting, Pair(one, other), search_pairs=True).not_checked
                if c.code is Code.PAIRS_NOT_SEARCHED]  # fmt: skip
     assert said

@@ -1,0 +1,244 @@
+"""The smallest pair that still refutes, and a file that makes it.
+
+Records that both sides have are taken out as long as the same thing is still found (delta debugging: Zeller
+and Hildebrandt 2002), then the changed records become simpler ones of the pair, and numbers are cut to few
+decimals. The verdict never rests on the smaller pair: it stands already when this begins.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from dpaudit.auditors.comparison.output_comparison import NotComparable
+from dpaudit.auditors.replay import exact_loss, likelihood
+from dpaudit.auditors.replay.recording import Runs
+from dpaudit.auditors.replay.worse_pairs import Made, Numbers
+from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.noise import LiveNoise, ReplayDiverged
+from dpaudit.errors import DpauditError
+from dpaudit.processes.changes import changed
+from dpaudit.processes.host import Host
+from dpaudit.processes.hosted import HostedData
+
+#: Runs, at most: two for each pair that is tried.
+RUNS: Final = 60
+_SHORT: Final = 100  # characters of a data set that is shown in a line
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest pair, in words, and the source of a module that makes it, where it is public."""
+
+    words: str
+    source: str | None
+
+
+def smallest_pair(
+    runs: Runs, start: Pair | Made, findings: Sequence[Finding], *, seed: int, host: Host | None
+) -> Smallest | None:
+    """Return a pair on which the first finding, or without findings the loss, is still as on the given one.
+
+    None where the records of the pair are not known, or where one recording does not show it again.
+    """
+    made = start if isinstance(start, Made) else Made.of(start, host)
+    if made is None:
+        return None
+    shrinking = _Shrinking(runs, np.random.SeedSequence([seed, 0x511A]), findings[0] if findings else None)
+    if not shrinking.begins(made):
+        return None
+    made = shrinking.smallest(made)
+    pair = made.pair()
+    sizes = " against ".join("1 record" if len(side) == 1 else f"{len(side)} records" for side in made.sides)
+    if runs.public is not None or pair.stand_ins is not None:
+        return Smallest(sizes, None)
+    shown = _in_its_process(made, host)
+    return Smallest(sizes if shown[0] is None else f"{sizes}, {shown[0]}", shown[1])
+
+
+class _Shrinking:
+    """Tries pairs for what was found, or for a loss that is as large as on the first one."""
+
+    def __init__(self, runs: Runs, seeds: np.random.SeedSequence, wanted: Finding | None) -> None:
+        self._runs, self._seeds, self._wanted = runs, seeds, wanted
+        self._left, self._square = RUNS, 0.0
+
+    def begins(self, made: Made) -> bool:
+        """Whether one recording on the pair itself shows it."""
+        found, square = self._found(made)
+        self._square = square
+        return found if self._wanted is not None else square > 0.0
+
+    def smallest(self, made: Made) -> Made:
+        """The smallest pair that still shows it, of those tried."""
+        return self._rounder(self._simpler(self._fewer(made)))
+
+    def _fewer(self, made: Made) -> Made:
+        """Without the records that both sides have, by halves, then by smaller parts."""
+        row, (one, other) = made.row, made.sides
+        changed_one, changed_other = (
+            one[row : len(one) - _after(made)],
+            other[row : len(other) - _after(made)],
+        )
+        before, after = list(one[:row]), list(one[len(one) - _after(made) :])
+
+        def of(kept: Sequence[tuple[bool, int]]) -> Made:
+            first = tuple(number for is_before, number in kept if is_before)
+            last = tuple(number for is_before, number in kept if not is_before)
+            return replace(made, one=(*first, *changed_one, *last), other=(*first, *changed_other, *last))
+
+        kept = [(True, number) for number in before] + [(False, number) for number in after]
+        part = len(kept)
+        while part and kept:
+            at, shorter = 0, False
+            while at < len(kept):
+                fewer = kept[:at] + kept[at + part :]
+                if self._shows(of(fewer)):
+                    kept, shorter = fewer, True
+                else:
+                    at += part
+            part = min(part // 2, len(kept)) if not shorter or part > len(kept) or part > 1 else 0
+        return of(kept)
+
+    def _simpler(self, made: Made) -> Made:
+        """With the record nearest to zero in the place of others."""
+        plain = made.pool.smallest
+        for turned in (False, True):
+            if len(made.one) != len(made.other):
+                return made
+            one, other = (made.other, made.one) if turned else made.sides
+            new: Numbers = (*other[: made.row], plain, *other[made.row + 1 :])
+            one, other = (new, one) if turned else (one, new)
+            if (
+                one != other
+                and (one, other) != made.sides
+                and self._shows(replace(made, one=one, other=other))
+            ):
+                made = replace(made, one=one, other=other)
+        return made
+
+    def _rounder(self, made: Made) -> Made:
+        """With numbers of few decimals."""
+        for decimals in (0, 1, 2):
+            if self._shows(candidate := replace(made, plain=decimals)):
+                return candidate
+        return made
+
+    def _shows(self, made: Made) -> bool:
+        if self._left < 2 or not (made.one and made.other):
+            return False
+        self._left -= 2
+        found, square = self._found(made)
+        return found if self._wanted is not None else square >= self._square * (1.0 - 1e-9)
+
+    def _found(self, made: Made) -> tuple[bool, float]:
+        """Whether the finding is there; the squared distance of all Gaussian queries, in units of noise."""
+        try:
+            pair = made.pair()
+            runs = replace(made.runs(self._runs), moved=set())
+            with np.errstate(all="ignore"):
+                recorded = runs.record(pair.data, LiveNoise(self._seeds.spawn(1)[0]))
+                other = runs.replay(pair.neighbour, recorded)
+            errors = [side.error for side in (recorded, other)]
+            wanted = self._wanted
+            raises = any(error is not None and not isinstance(error, ReplayDiverged) for error in errors)
+            if raises and (wanted is None or wanted.kind != "control-flow" or None not in errors):
+                return False, 0.0
+            found = runs.between_sides(recorded, other)
+            with suppress(NotComparable):
+                found += runs.leaks(recorded, other)
+            if wanted is not None:
+                return any((one.kind, one.label) == (wanted.kind, wanted.label) for one in found), 0.0
+            differences = exact_loss.query_differences(recorded.entries, other.entries)
+            return False, float(
+                sum(share for share, _ in likelihood.gaussian_share(recorded.entries, differences))
+            )
+        except DpauditError:  # a run that did not end in its time, or data that its own class refuses
+            return False, 0.0
+
+
+def _after(made: Made) -> int:
+    """How many records after the one that differs both sides have."""
+    return max(len(made.one), len(made.other)) - made.row - 1
+
+
+def _in_its_process(made: Made, host: Host | None) -> tuple[str | None, str | None]:
+    """A line about the pair and the source that makes it, both made where its data are held."""
+    base, unit = made.base, made.pair().unit
+    arguments = (base.data, base.neighbour, *made.changes(), unit)
+    if isinstance(base.data, HostedData):
+        return (None, None) if host is None else tuple(host.call(_written, *arguments).result())
+    return _written(*arguments)
+
+
+def _written(
+    data: Any, neighbour: Any, changes: Sequence[str], others: Sequence[str], unit: int | None
+) -> tuple[str | None, str | None]:
+    sides = [changed(data, each, neighbour) for each in (changes, others)]
+    try:
+        imports: set[str] = {"import numpy as np", "from dpaudit import Pair"}
+        one, other = (literal(side, imports) for side in sides)
+    except TypeError:
+        return None, None
+    shown = [_plainly(side) for side in sides]
+    line = f"{shown[0]} and {shown[1]}" if max(map(len, shown)) <= _SHORT else None
+    beside = "" if unit is None else f", unit={unit}"
+    listed = "\n".join(sorted(imports))
+    source = (
+        '"""The smallest pair of neighbouring data on which dpaudit refuted a claim."""\n\n'
+        f"{listed}\n\n\ndef pair():\n"
+        f'    """Return the two data sets."""\n    data = {one}\n    neighbour = {other}\n'
+        f'    return Pair(data, neighbour, "the smallest pair found"{beside})\n'
+    )
+    return line, source
+
+
+def literal(value: Any, imports: set[str]) -> str:
+    """Return an expression that makes a value of plain parts again; what it needs is added to `imports`.
+
+    Raises:
+        TypeError: for what no expression is known.
+    """
+    if value is None or isinstance(value, bool | int | str | bytes):
+        return repr(value)
+    if type(value) is float:
+        return repr(value) if np.isfinite(value) else f'float("{value}")'
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufSU":
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            imports.add("from numpy import inf, nan")
+        text = f"np.array({value.tolist()!r}, dtype={value.dtype.str!r})"
+        return text if value.size else f"{text}.reshape({value.shape})"
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return f"np.dtype({value.dtype.str!r}).type({literal(value.item(), imports)})"
+    if type(value) is list:
+        return f"[{', '.join(literal(each, imports) for each in value)}]"
+    if type(value) is tuple:
+        return f"({''.join(literal(each, imports) + ', ' for each in value)})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{literal(k, imports)}: {literal(v, imports)}' for k, v in value.items())}}}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        with suppress(ImportError):
+            if getattr(importlib.import_module(kind.__module__), kind.__qualname__, None) is kind:
+                imports.add(f"from {kind.__module__} import {kind.__qualname__}")
+                named = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value) if f.init)
+                return f"{kind.__qualname__}({', '.join(f'{n}={literal(v, imports)}' for n, v in named)})"
+    raise TypeError(type(value).__name__)
+
+
+def _plainly(value: Any) -> str:
+    """A value for a reader: arrays as lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return repr(value.tolist())
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_plainly, value))})"
+    if dataclasses.is_dataclass(value):
+        return f"{type(value).__name__}({', '.join(f'{n}={_plainly(v)}' for n, v in vars(value).items())})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{k!r}: {_plainly(v)}' for k, v in value.items())}}}"
+    return repr(value)

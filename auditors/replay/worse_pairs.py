@@ -1,0 +1,370 @@
+"""The search that every replay makes: other pairs of the records that the given pairs hold.
+
+A fault in preprocessing looks at the largest record, at the number of records or at a boundary that the given
+pair is far from. So data sets of few distinct records come first, then changes of single given records, then
+*paths* from one data set to another, each step of which changes one record. If the ends of a path differ in
+more than the releases, or queries move further than as many steps allow, then two neighbouring steps do, and
+halving finds them in as many runs as the length has binary digits.
+
+A claim holds for the data sets of its domain, and the algorithm's author knows that domain better than a
+search does: records may have a norm of 1, their number may be public, the "records" may be a vector of
+statistics. So every record of a searched pair is a record of the given pair. The number of records changes
+only where it does in the given pair. Entries that are plain numbers change only as the changed one does in
+the given pair. Data on which the algorithm raises are passed over, and so is a pair of plain numbers of which
+the algorithm does not take one less. What the search saw is no evidence: the pair that it finds is run again,
+with other noise.
+"""
+
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from dpaudit.auditors.comparison.output_comparison import NotComparable
+from dpaudit.auditors.replay.pair_search import RECORDS
+from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, movements
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.curator.noise import LiveNoise, ReplayDiverged
+from dpaudit.errors import DpauditError
+from dpaudit.processes.changes import changed, named, take
+from dpaudit.processes.host import Host
+from dpaudit.processes.hosted import HostedData
+from dpaudit.processes.records import Pool, pool_of
+
+#: Runs of one search, at most: about half of those that the audit of one given pair makes.
+RUNS: Final = 64
+_WORST: Final = 5  # records that are tried in each place
+
+#: Records by their numbers in a pool, in order.
+Numbers: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A pair made of the records of a given pair.
+
+    Attributes:
+        base: the given pair.
+        pool: its records.
+        one, other: the records of the two sides.
+        plain: to how many decimals numbers are cut on both sides; None: not at all.
+    """
+
+    base: Pair
+    pool: Pool
+    one: Numbers
+    other: Numbers
+    plain: int | None = None
+
+    @property
+    def row(self) -> int:
+        """The position of the record that differs, on the longer side."""
+        both = zip(self.one, self.other, strict=False)
+        return next((at for at, (a, b) in enumerate(both) if a != b), min(len(self.one), len(self.other)))
+
+    @property
+    def sides(self) -> tuple[Numbers, Numbers]:
+        """The records of both sides."""
+        return self.one, self.other
+
+    def changes(self) -> tuple[list[str], list[str]]:
+        """The names of the changes that make either side of the given pair's data."""
+        cut = [] if self.plain is None else [f"plain {self.plain}"]
+        return [take(self.one), *cut], [take(self.other), *cut]
+
+    def pair(self) -> Pair:
+        """The two data sets, or their names in the process that holds the given pair."""
+        one, other = map(_made, (self.base, self.base), self.changes(), map(len, self.sides))
+        told = (
+            f"{_counted(self.one)}, and {_counted(self.other)}, of the records of {self.base.description!r}"
+        )
+        unit = None if self.base.unit is None else self.row
+        return replace(self.base, data=one, neighbour=other, description=told, unit=unit)
+
+    def runs(self, runs: Runs) -> Runs:
+        """How the algorithm is run on this pair."""
+        unit = None if self.base.unit is None else self.row
+        return replace(runs, unit=unit, one_more=len(self.one) != len(self.other))
+
+    @classmethod
+    def of(cls, pair: Pair, host: Host | None) -> "Made | None":
+        """A given pair itself; None where its records are not known."""
+        if isinstance(pair.data, HostedData):
+            found = None if host is None else host.call(_pool, pair.data, pair.neighbour).result()
+            pool = None if found is None else Pool(*found)
+        else:
+            pool = pool_of(pair.data, pair.neighbour)
+        if pool is None:
+            return None
+        one, other = list(range(pool.number)), list(range(pool.number))
+        if pool.mine is None:
+            other.insert(int(pool.theirs or 0) - pool.number, int(pool.theirs or 0))
+        else:
+            other[pool.mine : pool.mine + 1] = [] if pool.theirs is None else [pool.theirs]
+        return cls(pair, pool, tuple(one), tuple(other))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to: the pair on which something differs, if any, and how many it compared."""
+
+    made: Made | None = None
+    compared: int = 0
+    possible: bool = False
+
+
+def search_records(
+    runs: Runs,
+    pairs: Sequence[Pair],
+    *,
+    seed: int,
+    unit: str,
+    host: Host | None,
+    until: float | None = None,
+) -> Searched:
+    """Compare other pairs of the given pairs' records, until one shows a difference or the runs are spent.
+
+    Args:
+        runs: how the algorithm is run; labels of queries that move on any of the pairs are added to its own.
+        pairs: the given pairs.
+        seed: of all noise.
+        unit: the claim's unit of privacy: records are changed where each of them is one.
+        host: the process that holds the data, if it is another one.
+        until: the time, as of `time.monotonic`, after which no further run is begun.
+    """
+    bases = [made for pair in pairs if (made := Made.of(pair, host)) is not None]
+    bases = [made for made in bases if unit in RECORDS or made.pool.are_units]
+    bases = [made for made in bases if _candidates(made.pool, runs.neighbouring)[0]]
+    possible = False
+    search = _Search(runs, np.random.SeedSequence([seed, 0x9A125]), until)
+    with suppress(_Spent), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few records may have no standard deviation
+        for base in bases:
+            if not search.takes_records(base):
+                continue
+            possible = True
+            stars, paths = _candidates(base.pool, runs.neighbouring)
+            tried = itertools.chain(
+                (search.star(base, *star) for star in stars), (search.path(base, *path) for path in paths)
+            )
+            found = next(filter(None, tried), None)
+            if found is not None:
+                return Searched(found, search.compared, possible=True)
+    return Searched(None, search.compared, possible=possible)
+
+
+class _Spent(Exception):
+    """All runs are made."""
+
+
+class _Search:
+    def __init__(self, runs: Runs, seeds: np.random.SeedSequence, until: float | None) -> None:
+        self._runs, self._seeds = runs, seeds
+        self._left, self.compared = RUNS, 0
+        self._until = math.inf if until is None else until
+
+    def takes_records(self, base: Made) -> bool:
+        """Whether the algorithm seems to take records: without one of them it runs, and asks the same.
+
+        A vector of statistics, or of candidates' scores, is data too: the entries of such a vector are no
+        records, and none of them may become another one.
+        """
+        given = tuple(range(base.pool.number))
+        recorded = self._record(base, given)
+        if recorded is None or base.pool.are_records:
+            return recorded is not None
+        shapes = {one.release.label: one.query.shape for one in recorded.entries}
+        for less in (given[:-1], given[1:]) if len(given) > 1 else (given * 2,):
+            other = self._record(base, less)
+            found = () if other is None else other.entries
+            if found and all(
+                shapes.get(one.release.label, one.query.shape) == one.query.shape for one in found
+            ):
+                return True
+        return False
+
+    def star(self, base: Made, start: Numbers, others: Sequence[Numbers]) -> Made | None:
+        """The first of a data set's neighbours on which something differs."""
+        recorded = self._record(base, start)
+        for other in others if recorded is not None else ():
+            made = replace(base, one=start, other=other)
+            if recorded is not None and self._differs(made, recorded):
+                return made
+        return None
+
+    def path(self, base: Made, length: int, at: Callable[[int], Numbers]) -> Made | None:
+        """Two neighbouring steps of a path on which something differs."""
+        recorded = self._record(base, at(0))
+        if recorded is None:
+            return None
+        first, last = 0, length
+        ends = recorded, self._replay(base, at(length), recorded)
+        while last - first > 1 and _ran(ends[1]):
+            middle = (first + last) // 2
+            here = self._replay(base, at(middle), recorded)
+            if not _ran(here):
+                return None
+            left = self._parted(recorded, here)
+            if not left and not self._parted(recorded, ends[1]):
+                speeds = _moved(ends[0], here) / (middle - first), _moved(here, ends[1]) / (last - middle)
+                left = speeds[0] >= speeds[1] * (1.0 - 1e-6)
+            first, last = (first, middle) if left else (middle, last)
+            ends = (ends[0], here) if left else (here, ends[1])
+        if not _ran(ends[1]) or first == last:
+            return None
+        made = replace(base, one=at(first), other=at(last))
+        again = self._record(base, made.one)
+        return made if again is not None and self._differs(made, again) else None
+
+    def _differs(self, made: Made, recorded: Recording) -> bool:
+        runs = made.runs(self._runs)
+        other = self._replay(made, made.other, recorded)
+        self.compared += 1
+        if not _ran(other):
+            return False
+        with suppress(NotComparable):
+            return bool(runs.between_sides(recorded, other) or runs.leaks(recorded, other))
+        return False
+
+    def _parted(self, recorded: Recording, other: Recording) -> bool:
+        """Whether something beside the queries differs, whatever the distance of the two data sets."""
+        if flow_difference(recorded, other) is not None:
+            return True
+        with suppress(NotComparable):
+            return bool(self._runs.leaks(recorded, other))
+        return False
+
+    def _record(self, base: Made, numbers: Numbers) -> Recording | None:
+        self._spend()
+        noise = LiveNoise(self._seeds.spawn(1)[0])
+        recorded = self._runs.record(_made(base.base, [take(numbers)], len(numbers)), noise)
+        return recorded if recorded.error is None else None
+
+    def _replay(self, base: Made, numbers: Numbers, recorded: Recording) -> Recording:
+        self._spend()
+        return self._runs.replay(_made(base.base, [take(numbers)], len(numbers)), recorded)
+
+    def _spend(self) -> None:
+        if self._left <= 0 or time.monotonic() >= self._until:
+            raise _Spent
+        self._left -= 1
+
+
+def _ran(recording: Recording) -> bool:
+    """Whether a run ended or diverged; where it raised, the data may be none that it is made for."""
+    return recording.error is None or isinstance(recording.error, ReplayDiverged)
+
+
+def _moved(one: Recording, other: Recording) -> float:
+    """The largest move of a query, in units of what it may move for one record."""
+    with suppress(ValueError, DpauditError):
+        return max(
+            (
+                move.measured / move.declared if move.declared > 0.0 else math.inf * (move.measured > 0.0)
+                for move in movements(one.entries, other.entries)
+            ),
+            default=0.0,
+        )
+    return 0.0
+
+
+#: A data set and neighbours of it; and the length of a path and its steps.
+_Star: TypeAlias = tuple[Numbers, Sequence[Numbers]]
+_Path: TypeAlias = tuple[int, Callable[[int], Numbers]]
+
+
+def _candidates(pool: Pool, relation: Neighbouring) -> tuple[Sequence[_Star], Sequence[_Path]]:
+    """What is compared; nothing for a pair whose number of records differs against the relation."""
+    if pool.mine is not None and pool.theirs is not None:
+        return _of_other_records(pool, relation)
+    return _of_more_or_fewer(pool) if relation is Neighbouring.ADD_OR_REMOVE_ONE else ((), ())
+
+
+def _of_more_or_fewer(pool: Pool) -> tuple[list[_Star], list[_Path]]:
+    """What is compared where records are added or removed: few of them, copies of one, the given ones."""
+    given, number = tuple(range(pool.number)), pool.number
+    worst = pool.extremes[:_WORST]
+    starts: list[Numbers] = [(one,) for one in worst[:3]]
+    starts += [(worst[0], worst[-1])] * (len(worst) > 1)
+    stars: list[_Star] = [(start, [(*start, other) for other in pool.extremes]) for start in starts]
+    for fill in tuple(dict.fromkeys((pool.smallest, *worst)))[:2]:
+        start = (fill,) * number
+        stars.append((start, [(*start, other) for other in worst if other != fill]))
+    rows = [row for row in dict.fromkeys((*worst, 0, number - 1)) if row < number]
+    without = [given[:row] + given[row + 1 :] for row in rows if number > 1]
+    stars.append((given, [*without, *((*given, other) for other in worst)]))
+    paths: list[_Path] = [(number - 1, lambda step: given[: 1 + step])] * (number > 1)
+    paths.append((number, lambda step: given + given[:step]))
+    for one, other in (pool.ends, pool.ends[::-1]):
+        paths.append((number, partial(_added, (one,) * number, other)))
+    return stars, paths
+
+
+def _of_other_records(pool: Pool, relation: Neighbouring) -> tuple[list[_Star], list[_Path]]:
+    """What is compared where records are replaced: among copies of one, and among the given ones."""
+    given, number, at = tuple(range(pool.number)), pool.number, int(pool.mine or 0)
+    worst, mine, theirs = pool.extremes[:_WORST], at, int(pool.theirs or 0)
+    free = pool.are_records and relation is Neighbouring.REPLACE_ONE
+    fills = tuple(dict.fromkeys((pool.smallest, *worst)))
+    stars: list[_Star] = []
+    for turn, fill in enumerate(fills[:2] if free else fills):
+        before, after = (fill,) * at, (fill,) * (number - 1 - at)
+        sides = [(*before, one, *after) for one in (worst if free else (mine, theirs))]
+        firsts = 2 if free and turn == 0 else 1
+        stars += [(side, sides[turned + 1 :]) for turned, side in enumerate(sides[:firsts])]
+    rows = [row for row in dict.fromkeys((at, 0, *pool.ends)) if row < number][:3]
+    if free:
+        changes = ((row, other) for row in rows for other in worst if other != row)
+        stars.append((given, [(*given[:row], other, *given[row + 1 :]) for row, other in changes]))
+    else:
+        for row in rows:
+            one, other = ((*given[:row], each, *given[row + 1 :]) for each in (mine, theirs))
+            stars.append((one, [other]))
+    ends = pool.ends if free else (mine, theirs)
+    half = number // 2
+    paths: list[_Path] = [
+        (number, partial(_filled, (one,) * number, other)) for one, other in (ends, ends[::-1])
+    ]
+    if free:
+        paths += [(number, partial(_filled, given, one)) for one in dict.fromkeys((pool.smallest, *ends))]
+    elif half:
+        backgrounds = [given[half:], *((fill,) * (number - half) for fill in dict.fromkeys(pool.ends))]
+        paths += [(half, partial(_filled, (mine,) * half + rest, theirs)) for rest in backgrounds]
+    return stars, paths
+
+
+def _added(copied: Numbers, one: int, step: int) -> Numbers:
+    """Copies of one record, and as many of another one as there are steps."""
+    return copied + (one,) * step
+
+
+def _filled(given: Numbers, fill: int, step: int) -> Numbers:
+    """The given records, the first ones of them replaced."""
+    return (fill,) * step + given[step:]
+
+
+def _made(base: Pair, changes: Sequence[str], size: int) -> Any:
+    """Changed data of the given pair, of so many records."""
+    if isinstance(base.data, HostedData):
+        return replace(base.data, name=named(base.data.name, changes), size=size)
+    return changed(base.data, changes, base.neighbour)
+
+
+def _counted(numbers: Numbers) -> str:
+    distinct = len(set(numbers))
+    records = "1 record" if len(numbers) == 1 else f"{len(numbers)} records"
+    return records if distinct == len(numbers) else f"{records}, {distinct} of them distinct"
+
+
+def _pool(data: Any, neighbour: Any) -> tuple[Any, ...] | None:
+    """The records of a pair, in plain values."""
+    found = pool_of(data, neighbour)
+    return None if found is None else astuple(found)
