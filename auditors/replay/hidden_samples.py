@@ -59,6 +59,8 @@ class Unit:
         mechanism, sigma, rows, own = asked.release.mechanism, _sigma(asked), asked.rows, self.own
         if sigma is None or rows is None or not isinstance(mechanism, SampledSum):
             return None
+        if asked.release.sample is not None:
+            return None  # a step would change the density of all releases on the sample together
         if self.place is not None and self.place < len(rows):
             own = rows[self.place]  # where earlier outputs have led it, in this very recording
         if own.shape != asked.query.shape or own.shape != self.other.shape:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpaudit.curator.noise import Entry
-from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import (
     Array,
     Asked,
+    Gaussian,
     GaussianNoise,
     HiddenSample,
     InTurns,
@@ -19,6 +19,7 @@ from dpaudit.mechanisms import (
     Queries,
     SampledSum,
 )
+from dpaudit.mechanisms.samples.sampled import log_likelihood_together
 
 
 class NoDensity(ValueError):
@@ -34,19 +35,37 @@ def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
     """Log density of the outputs, in order, had `one` been asked, less that had `other` been asked.
 
     Both are as many queries, of the same shapes. A release whose query is the same in both adds 0, whatever
-    its density; for one that moves and whose density is not known `NoDensity` is raised.
+    its density; for one that moves and whose density is not known `NoDensity` is raised. Releases on
+    one sample depend on each other, and have one density together.
     """
     total = 0.0
-    for group in releases_of(entries):
+    for group in _independent(entries):
         sides = [[queries[i] for i in group] for queries in (one, other)]
         if any(_differ(*asked) for asked in zip(*sides, strict=True)):
-            made, release = [entries[i] for i in group], entries[group[0]].release
+            made = [entries[i] for i in group]
             with np.errstate(over="ignore"):  # outputs too far from the query have density zero
-                first, second = (release.mechanism.log_likelihood(made, side) for side in sides)
+                first, second = (_log_likelihood(made, side) for side in sides)
             if first is None or second is None:
-                raise NoDensity(_unknown(release))
+                raise NoDensity(_unknown(made))
             total += first - second
     return total
+
+
+def _independent(entries: Sequence[Entry]) -> list[list[int]]:
+    """The positions of each release's entries, those of all releases on one sample together."""
+    groups: dict[object, list[int]] = {}
+    for position, entry in enumerate(entries):
+        sample = entry.release.sample
+        groups.setdefault(entry.number if sample is None else sample, []).append(position)
+    return list(groups.values())
+
+
+def _log_likelihood(made: Sequence[Entry], queries: Queries) -> float | None:
+    """Log density of one release's outputs, or of several releases' on one sample; None: not known."""
+    if len({entry.number for entry in made}) == 1:
+        return made[0].release.mechanism.log_likelihood(made, queries)
+    mechanisms = [m for entry in made if isinstance(m := entry.release.mechanism, SampledSum)]
+    return log_likelihood_together(mechanisms, made, queries)
 
 
 def _differ(one: Asked, other: Asked) -> bool:
@@ -57,14 +76,25 @@ def _differ(one: Asked, other: Asked) -> bool:
     return one.rows.shape != other.rows.shape or one.rows.tobytes() != other.rows.tobytes()
 
 
-def _unknown(release: Release) -> str:
+def _unknown(made: Sequence[Entry]) -> str:
     """Why no density is known, and what to do about it."""
+    release = made[0].release
+    if len({entry.number for entry in made}) > 1 and not all(map(_is_gaussian, made)):
+        return (
+            f"releases of sample {release.sample!r} are made on one sample of the records, and their density "
+            "together is known for Gaussian noise alone"
+        )
     if isinstance(release.mechanism, InTurns | SampledSum):
         return (
             f"release {release.label!r} is of a secret sample of the records, of which too many samples have "
             "different sums: give a pair of few records, or of many that are alike"
         )
     return f"the density of release {release.label!r} is not known"
+
+
+def _is_gaussian(entry: Entry) -> bool:
+    mechanism = entry.release.mechanism
+    return isinstance(mechanism, SampledSum) and isinstance(mechanism.mechanism, Gaussian)
 
 
 def require_densities(entries: Sequence[Entry]) -> None:

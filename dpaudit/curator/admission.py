@@ -3,12 +3,13 @@
 import functools
 import itertools
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Final, Protocol, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -16,11 +17,11 @@ from dpaudit.claims.guarantees import RDP, AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.clipping import doubles
 from dpaudit.curator.coins import Coins
-from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Samples, Transcript
+from dpaudit.curator.noise import Entry, LiveNoise, NamedSamples, NoiseSource, Question, Samples, Transcript
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.places import released_at
-from dpaudit.ledger.releases import Partition, Release
+from dpaudit.ledger.releases import Draw, Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.grid import finite
@@ -35,6 +36,9 @@ CORE = tuple(
         "jax.py",
     )
 )
+
+
+_OWN_NAMES: Final = re.compile("batch [0-9]+")
 
 
 class Stated(TypedDict, total=False):
@@ -94,6 +98,9 @@ class Admission(NeverCopied):
         self.lock = threading.RLock()
         #: Under local trust, whose releases these are.
         self._user: int | None = None
+        #: Of each sample that releases name, the draw as the first one stated it, and of how many rows.
+        self._samples: NamedSamples[tuple[Draw, int]] = NamedSamples()
+        self._draws = itertools.count(1)  # numbers the draws of sums that are made together
         #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
 
@@ -119,6 +126,30 @@ class Admission(NeverCopied):
     def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
         """Internal: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
+
+    def next_sample(self) -> str:
+        """Internal: a name for the draw of several sums, which no algorithm may give to another draw."""
+        return f"batch {next(self._draws)}"
+
+    def require_one_draw(self, release: Release, rows: int) -> None:
+        """Internal: refuse a release on a named sample of other units, or drawn otherwise, than before.
+
+        Raises `InvalidParameter`; `ScheduleBroken`: who is in that sample is no longer known.
+        """
+        draw, sample = release.draw, release.sample
+        if draw is None or sample is None:
+            return
+        if _OWN_NAMES.fullmatch(sample):
+            what, why = f"sample {sample!r}", "the draws of `curator.batches` have such names"
+            remedy = "give the draw another name"
+            raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
+        first, known = self._samples.find(sample, lambda: (draw, rows), release.label)
+        first.require_same(draw, sample, release.label)
+        if rows != known:
+            what = f"other rows than those that sample {sample!r} was drawn from: {rows}, and {known} before"
+            why = "releases of one sample are of the same units, whose rows stand at the same places"
+            remedy = "give a row for every unit, of zeros where it has no part; or name another sample"
+            raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
 
     def admit(self, release: Release, where: str | None = None) -> int:
         """Internal: charge and write a release before it is sampled.

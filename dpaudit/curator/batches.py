@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Norm
-from dpaudit.curator.admission import Admission, as_query
+from dpaudit.curator.admission import Admission, as_query, told_apart
 from dpaudit.curator.clipping import require_unmasked
 from dpaudit.curator.coins import Drawn
 from dpaudit.curator.noise import Given, Question
@@ -31,6 +31,79 @@ class Clipping(NamedTuple):
     exponent: int
 
 
+class _Batch(NamedTuple):
+    """A draw: how many units, its number among an auditor's, and the sample that its releases name."""
+
+    units: int
+    number: int | None
+    sample: str | None
+
+
+class _Draws:
+    """The draws of one or more sums, and the batches that each sum has still to release."""
+
+    def __init__(self) -> None:
+        self._like: tuple[object, ...] | None = None
+        self._labels: list[str] = []
+        self._waiting: list[deque[_Batch]] = []
+        self._released: list[int] = []
+
+    def join(self, admission: Admission, release: Release, mechanism: OnSample | ValueMechanism) -> int:
+        """Add a sum; its place. Raises `InvalidParameter`: the others are drawn otherwise, or already."""
+        sampling = mechanism.sampling if isinstance(mechanism, OnSample) else ()
+        like = admission, release.partition, sampling
+        if self._labels and self._like != like:
+            what = f"sums on the draws of {self._labels[0]!r}, with another sampling, part or curator"
+            why = "who is drawn is the same for all sums that are made on the same draws"
+            remedy = "give both the same sampling and partition, and open them by one curator"
+            raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
+        if any(self._waiting) or any(self._released):
+            what, why = f"sums on the draws of {self._labels[0]!r}", "batches were drawn for fewer sums"
+            remedy = "open all sums before the first draw"
+            raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
+        self._like = like
+        self._labels.append(release.label)
+        self._waiting.append(deque())
+        self._released.append(0)
+        return len(self._labels) - 1
+
+    @property
+    def shared(self) -> bool:
+        """Whether there are several sums."""
+        return len(self._labels) > 1
+
+    def begin(self, batch: _Batch) -> None:
+        """Let all sums wait for one more batch."""
+        for waiting in self._waiting:
+            waiting.append(batch)
+
+    def first(self, place: int) -> _Batch | None:
+        """The batch that a sum is to release next; raises `ScheduleBroken`: another sum's is older."""
+        late = [
+            label for label, n in zip(self._labels, self._released, strict=True) if n < self._released[place]
+        ]
+        if late:
+            what = f"a batch before the sum {late[0]!r} of the last one was released"
+            why = "a sum would be taken for one on another draw"
+            remedy = "release every sum of a batch by noisy() before those of the next one"
+            raise ScheduleBroken(what, where=f"release {self._labels[place]!r}", why=why, remedy=remedy)
+        return self._waiting[place][0] if self._waiting[place] else None
+
+    def take(self, place: int) -> _Batch | None:
+        """The same, which the sum releases now."""
+        batch = self.first(place)
+        if batch is not None:
+            self._waiting[place].popleft()
+            self._released[place] += 1
+        return batch
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        for waiting in self._waiting:
+            waiting.clear()
+        self._released = [0] * len(self._released)
+
+
 class Batches(NeverCopied):
     """Noisy sums of units' rows over one batch after another; made by `Curator.batches`.
 
@@ -41,6 +114,10 @@ class Batches(NeverCopied):
     An auditor who compares runs compares whole sums: in a run that is recorded or replayed everybody is
     drawn, and the sample is taken where the noise is. In some runs the auditor forces the samples, to compare
     sums over them: see `dpaudit.curator.coins`.
+
+    Sums that are made on the same draws (`draw_with`) share every draw, whichever of them makes it. Each adds
+    rows of its own and is released by its own `noisy`, batch by batch: all sums of a batch are released
+    before any of the next.
     """
 
     def __init__(
@@ -50,12 +127,15 @@ class Batches(NeverCopied):
         mechanism: OnSample | ValueMechanism,
         shape: tuple[int, ...],
         clipping: Clipping,
+        draw_with: "Batches | None" = None,
     ) -> None:
         self._admission, self._release, self._mechanism = admission, release, mechanism
         self._shape, self._clipping = shape, clipping
         self._where = f"release {release.label!r}"
-        #: The draws that were not released yet: how many units, and the draw's number.
-        self._drawn: deque[tuple[int, int | None]] = deque()
+        #: Internal: the draws, of this sum and of others on the same ones.
+        self.draws: _Draws = _Draws() if draw_with is None else draw_with.draws
+        self._place = self.draws.join(admission, release, mechanism)
+        self._batch: _Batch | None = None  # whose rows are being added
         self._rows = 0
         self._parts: list[NDArray[Any]] = []
 
@@ -77,28 +157,33 @@ class Batches(NeverCopied):
             self._mechanism.require_units(units, self._where, known=known)
             drawn = draw_sample(self._admission, self._mechanism, units)
         found = np.flatnonzero(drawn.chosen)
-        self._drawn.append((len(found), drawn.number))
+        named = self.draws.shared and isinstance(self._mechanism, OnSample)
+        sample = self._admission.next_sample() if named else None
+        self.draws.begin(_Batch(len(found), drawn.number, sample))
         return found
 
     def drop(self) -> None:
-        """Forget all batches that were drawn and not released."""
-        self._drawn.clear()
-        self._rows, self._parts = 0, []
+        """Forget all batches that were drawn and not released, of all sums on the same draws."""
+        self.draws.clear()
 
     def add(self, contributions: ArrayLike) -> None:
         """Clip the rows [m, *shape] of some units of the batch, and add them up exactly.
 
         Raises:
             InvalidParameter: rows of another shape, or a masked array.
-            ScheduleBroken: no batch was drawn, or it has fewer units.
+            ScheduleBroken: no batch was drawn, it has fewer units, or another sum of the batch before has
+                not been released.
         """
+        batch = self.draws.first(self._place)
+        if batch is not self._batch:
+            self._batch, self._rows, self._parts = batch, 0, []
         require_unmasked(contributions, self._where)
         rows = np.asarray(contributions)
         if rows.ndim == 0 or rows.shape[1:] != self._shape or rows.dtype.kind not in "fiub":
             what = f"rows of shape {rows.shape} and type {rows.dtype} where sums have shape {self._shape}"
             remedy = "give one row of numbers for each unit that was drawn"
             raise InvalidParameter(what, where=self._where, remedy=remedy)
-        drawn = self._drawn[0][0] if self._drawn else 0
+        drawn = 0 if batch is None else batch.units
         if self._rows + len(rows) > drawn:
             what = f"{self._rows + len(rows)} rows in a batch of {drawn} units"
             why = "a unit with two rows in a sum moves it by twice the bound"
@@ -117,19 +202,21 @@ class Batches(NeverCopied):
         """The noisy sum of the batch, which is charged and written now.
 
         Raises:
-            ScheduleBroken: not every unit that was drawn had its row added.
+            ScheduleBroken: not every unit that was drawn had its row added; or another sum of the batch
+                before has not been released.
             BudgetExceeded: the budget does not suffice; nothing was written, and the batch is dropped.
         """
-        drawn, number = self._drawn.popleft() if self._drawn else (None, None)
-        rows, parts = self._rows, self._parts
-        self._rows, self._parts = 0, []
-        if drawn is None or rows != drawn:
-            what = "no batch drawn" if drawn is None else f"{rows} rows of a batch of {drawn} units"
+        batch = self.draws.take(self._place)
+        rows, parts = (self._rows, self._parts) if batch is self._batch else (0, [])
+        self._batch, self._rows, self._parts = None, 0, []
+        if batch is None or rows != batch.units:
+            what = "no batch drawn" if batch is None else f"{rows} rows of a batch of {batch.units} units"
             why = "another sample than the ledger states would be released"
             raise ScheduleBroken(what, where=self._where, why=why, remedy="add the row of every drawn unit")
         nothing = np.zeros((0, *self._shape), dtype=np.int64)
         given = OnGrid(np.concatenate([nothing, *parts]), self._clipping.exponent)
-        return noisy_sum(self._admission, self._release, self._mechanism, given, number)
+        release = told_apart(self._release, self._release.label, batch.sample)
+        return noisy_sum(self._admission, release, self._mechanism, given, batch.number)
 
     @property
     def _kept_apart(self) -> bool:

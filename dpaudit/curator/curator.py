@@ -211,13 +211,18 @@ class Curator(Admission):
                 plain values: numbers, text, dates, lists, tuples, dictionaries and arrays.
             shape: of a row that `map` makes, () by default. The records themselves do not decide it.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
+            **stated: partition and claimed, as in `release`. And ``sample``, the name of a draw: the first
+                release of that name draws the sample, and later ones are made on it. They cost together what
+                one release of all their sums would. All give as many rows, row i the same unit's. Left out,
+                the release draws a sample of its own.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive, the mechanism has another number of units, the
-                contributions are no numbers or a masked array, or `shape` is given without `map`.
-            ScheduleBroken: while an auditor compares runs, `map` made two rows of one record.
+            InvalidParameter: the bound is not positive, the mechanism has another number of units, a sample
+                of that name was drawn otherwise or from other units, the contributions are no numbers or a
+                masked array, or `shape` is given without `map`.
+            ScheduleBroken: a sample was named so long ago that who is in it is no longer known; or, while an
+                auditor compares runs, `map` made two rows of one record.
         """
         where = f"release {label!r}"
         alone = map is not None and knows_its_argument_alone(map)
@@ -246,8 +251,10 @@ class Curator(Admission):
             known = self.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
             sampled.require_units(len(rows.integers), where, known=known)
             query = as_query(summed.to_doubles(), label)
+            release = self.line(label, sampled, **stated)
+            self.require_one_draw(release, len(rows.integers))
             return self._answer(
-                self.line(label, sampled, **stated),
+                release,
                 query,
                 sampled.answering(),
                 rows,
@@ -527,6 +534,7 @@ class Curator(Admission):
         *,
         bound: float,
         basis: Basis = "clipped",
+        draw_with: Batches | None = None,
         **stated: Unpack[Stated],
     ) -> Batches:
         """Begin sums over one batch after another, each drawn before its rows are computed.
@@ -540,12 +548,19 @@ class Curator(Admission):
             shape: of a row, and of a sum.
             bound: the norm to which a row is scaled down.
             basis: ``declared`` where the other units may have a part in a unit's row.
-            **stated: partition, claimed and sample, as in `release`.
+            draw_with: other sums, which are made on the same draws: `draw` of any of them is that of all, and
+                each has its own `add` and `noisy`. The lines of one draw name the same `sample`.
+            **stated: partition and claimed, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive, or the mechanism adds no noise to a sum of rows.
+            InvalidParameter: the bound is not positive, the mechanism adds no noise to a sum of rows, a
+                `sample` is named, or the sums of `draw_with` are drawn otherwise, or were drawn already.
         """
+        if stated.get("sample") is not None:
+            what, why = f"sample {stated['sample']!r} for all batches", "each batch is another draw"
+            remedy = "leave it out; open the sums that are made on the same draws by draw_with="
+            raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         bound, shape = number(bound, f"release {label!r}, bound="), lengths(shape, f"release {label!r}")
         clipped, norm = self._bounded(mechanism, bound, acute=False, label=label, basis=basis)
         if not isinstance(clipped, OnSample | ValueMechanism):
@@ -556,7 +571,7 @@ class Curator(Admission):
         if getattr(getattr(clipped, "mechanism", clipped), "integer_noise", False):
             exponent = max(exponent, 0)
         clipping = Clipping(bound, norm, exponent)
-        return Batches(self, self.line(label, clipped, **stated), clipped, shape, clipping)
+        return Batches(self, self.line(label, clipped, **stated), clipped, shape, clipping, draw_with)
 
     def function(
         self,

@@ -1,9 +1,10 @@
 """Where a curator's noise comes from: drawn live, left out, or repeated from a transcript."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,9 +59,41 @@ class Question:
         rows = self.given[0] if sampled else None
         return rows.to_doubles() if isinstance(rows, OnGrid) else None
 
-    def draw(self, randomness: Randomness) -> Array:
-        """Draw the noisy answer."""
-        return self.answering(*self.given, randomness) if self.given else self.query.copy()
+    def draw(self, randomness: Randomness, *chosen: Given) -> Array:
+        """Draw the noisy answer; `chosen` is who is in the sample, where that was drawn before."""
+        return self.answering(*self.given, *chosen, randomness) if self.given else self.query.copy()
+
+
+#: So many samples that releases name are kept.
+MOST_SAMPLES: Final = 16
+
+_Kept = TypeVar("_Kept")
+
+
+class NamedSamples(Generic[_Kept]):
+    """What is kept of the samples that releases name: of the last `MOST_SAMPLES`, for later releases on them.
+
+    A name that was forgotten is refused: a new draw under it would be another one than the ledger states.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        self._forgotten: set[str] = set()
+
+    def find(self, sample: str, make: Callable[[], _Kept], label: str) -> _Kept:
+        """Return what is kept of a sample, made now if it is new; raises `ScheduleBroken`: forgotten."""
+        if sample in self._forgotten:
+            what = f"sample {sample!r}, which {MOST_SAMPLES} others have followed"
+            why = "who was drawn is kept for the last samples only"
+            remedy = "make all releases of a sample before those of later ones"
+            raise ScheduleBroken(what, where=f"release {label!r}", why=why, remedy=remedy)
+        if sample not in self._kept:
+            self._kept[sample] = make()
+            if len(self._kept) > MOST_SAMPLES:
+                first = next(iter(self._kept))
+                del self._kept[first]
+                self._forgotten.add(first)
+        return self._kept[sample]
 
 
 class NoiseSource(Protocol):
@@ -100,6 +133,7 @@ class LiveNoise(NeverCopied):
             ) from None
         self.description = Noise(source="live", sampler=self._randomness.sampler, seeded=seed is not None)
         self._seed = seed
+        self._samples: NamedSamples[NDArray[np.bool_]] = NamedSamples()
 
     @property
     def sampler_seed(self) -> int | None:
@@ -121,11 +155,27 @@ class LiveNoise(NeverCopied):
                 sampled.
         """
         try:
-            return question.draw(self._randomness)
+            return question.draw(self._randomness, *self._named(question))
         except InvalidParameter as error:
             if error.where == OF_NOISE:
                 error.where = f"release {question.release.label!r}"
             raise
+
+    def _named(self, question: Question) -> tuple[Array, ...]:
+        """Who is in the sample that a release names, [n] of 0 and 1; nothing where it draws its own.
+
+        A run without the values of the data's worker may give other rows than were drawn from: rows of zeros,
+        whose sample does not matter.
+        """
+        release, given = question.release, question.given
+        mechanism = release.mechanism
+        if release.sample is None or len(given) != 1 or not isinstance(mechanism, SampledSum):
+            return ()
+        rows = given[0]
+        count = len(rows.integers) if isinstance(rows, OnGrid) else 0
+        draw = functools.partial(mechanism.chosen, count, self._randomness)
+        chosen = self._samples.find(release.sample, draw, release.label)
+        return ((chosen if len(chosen) == count else draw()).astype(np.float64),)
 
 
 class SharedNoise(LiveNoise):
@@ -133,6 +183,7 @@ class SharedNoise(LiveNoise):
 
     def __init__(self, randomness: Randomness, description: Noise) -> None:
         self._randomness, self.description = randomness, description
+        self._samples = NamedSamples()
         self._ended = False
 
     def end(self) -> None:

@@ -62,7 +62,11 @@ class BestOf:
                 fits = one is None and release is None
             else:  # clipping may say more of a sensitivity than the mechanism's author did, and never less
                 costs = [(each.mechanism.dominating_pair(), each.count) for each in (one, release)]
-                fits = costs[0] == costs[1] and (_declared(one.mechanism) or not _declared(release.mechanism))
+                fits = (
+                    costs[0] == costs[1]
+                    and release.sample is None
+                    and (_declared(one.mechanism) or not _declared(release.mechanism))
+                )
             if not fits:
                 makes = "ends early" if release is None else f"makes {describe(release)}"
                 what = f"a trial that {makes}, where the mechanism lists another release, or none"

@@ -1,5 +1,6 @@
 """Mechanisms that run on a secret random part of the records: what all share, and Poisson samples."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -284,6 +285,31 @@ class InTurns(Around):
         if parts is None:
             return None
         return subsets.log_sum(partial(mechanism.log_density, outputs), [parts] * items.shape[1], items)
+
+
+def log_likelihood_together(
+    mechanisms: Sequence[SampledSum], answers: Sequence[Answer], queries: Queries
+) -> float | None:
+    """Log density of sums on one sample, one of each mechanism, had `queries` been asked; None: not known.
+
+    With Gaussian noise, over its deviations, they are one sum of longer rows.
+    """
+    inner = [mechanism.mechanism for mechanism in mechanisms]
+    rows = [asked.rows for asked in queries]
+    noise = [one for one in inner if isinstance(one, Gaussian)]
+    known = [one for one in rows if one is not None]
+    if len(noise) < len(inner) or len(known) < len(rows) or len({len(one) for one in known}) > 1:
+        return None
+    count = len(known[0])
+    sigmas = [one.sigma for one in noise]
+    joint = np.hstack(
+        [own.reshape(count, own[0].size if count else 0) / s for own, s in zip(known, sigmas, strict=True)]
+    )
+    outputs = np.concatenate([one.output.ravel() / s for one, s in zip(answers, sigmas, strict=True)])
+    one = Gaussian(sigma=1.0, sensitivity=noise[0].sensitivity)
+    found = subsets.log_densities(one, outputs[np.newaxis], joint, mechanisms[0].sizes(count))
+    scales = math.fsum(a.output.size * math.log(s) for a, s in zip(answers, sigmas, strict=True))
+    return None if found is None else float(found[0]) - scales
 
 
 def _of_others(sides: Sequence[tuple[Array, Array]], declared: Sensitivity, own: int) -> Move:
