@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import time
@@ -63,7 +64,11 @@ def raises(error: BaseException) -> Callable[[], NoReturn]:
 
 
 def signals(number: int) -> Callable[[], None]:
-    return lambda: os.kill(os.getpid(), number)
+    def stop() -> None:
+        faulthandler.disable()  # pytest's would print where the process was
+        os.kill(os.getpid(), number)
+
+    return stop
 
 
 class Wordless(Exception):
