@@ -27,6 +27,9 @@ import dpaudit
 from dpaudit import ZCDP, ApproxDP, Claim, Pair, PureDP
 from dpaudit.accountants.book import Book
 from dpaudit.accountants.closed_forms.conversions import zcdp_epsilon
+from dpaudit.app.figures import qiao_wang_2023
+from dpaudit.app.figures.published_claims import Table
+from dpaudit.app.figures.regrets import sublinear
 from dpaudit.app.main import main
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import sequential
@@ -431,6 +434,36 @@ _SIZES = {
 }
 
 
+# Sentences about a figure.
+
+_KS = [10.0, 100.0, 1000.0, 10000.0]
+
+
+def _vapvi(sentence: str, gaps: list[float], *, noise: float = 0.1, runs: int = 8) -> str:
+    """What is said of DP-VAPVI so far above VAPVI at four K, where the optimum is 10 and close is 0.5."""
+    plain, private = (
+        qiao_wang_2023.Curve(*each) for each in (("vapvi", math.inf, 1.0), ("dp-vapvi", 1.0, 1.0))
+    )
+    generator = np.random.default_rng(1)
+    values = {}
+    for k, gap in zip(_KS, gaps, strict=True):
+        for seed in range(runs):
+            values[plain, k, seed] = 2.0 + generator.normal()
+            values[private, k, seed] = values[plain, k, seed] + gap + noise * generator.normal()
+    judged = qiao_wang_2023.sentences(Table(values), 10.0)
+    return next(one.appears for one in judged if sentence in one.published)
+
+
+def _regret(power: float, *, runs: int = 5, factor: float = 1.0 / 3.0) -> str:
+    """Whether regret that grows as this power, the same in every run, is sublinear."""
+    points = {("a", float(k), seed): factor * k**power for k in range(100, 2100, 100) for seed in range(runs)}
+    return sublinear(Table(points), "a", "").appears
+
+
+_BY_ROUNDING, _ONE_SIDE = "a sentence judged by rounding", "a sentence judged on one side"
+_UNTOLD = "not told apart"
+
+
 # Exact figures of guarantees and pairs.
 
 
@@ -703,6 +736,41 @@ CASES = [
         for what, values in _SIZES.items()
         for method in (sequential, threshold)
         if what != "the smallest doubles"  # which are rounded to 2^-1022 before any test
+    ),
+    *(
+        Case(
+            _BY_ROUNDING,
+            f"regret exactly linear, times {factor:g}",
+            True,
+            functools.partial(_regret, 1.0, factor=factor),
+            _UNTOLD,
+        )
+        for factor in (1 / 3, 0.1, 1e-9, 7e9)
+    ),
+    Case(_BY_ROUNDING, "regret as a square root", False, lambda: _regret(0.5), "yes"),
+    Case(_BY_ROUNDING, "regret as a square", False, lambda: _regret(2.0), "no"),
+    Case(_BY_ROUNDING, "one run as a square root", True, lambda: _regret(0.5, runs=1), _UNTOLD),
+    *(
+        Case(
+            _ONE_SIDE,
+            f"{sentence}, {what}",
+            planted,
+            functools.partial(_vapvi, sentence, gaps, **more),
+            answer,
+        )
+        for sentence, what, planted, gaps, more, answer in (
+            ("slightly worse", "where it is 4.03 better at one K", True, [0.3, 0.3, -4.03, 0.3], {}, "no"),
+            ("slightly worse", "where it is slightly better", True, [-0.3, -0.3, -0.3, -0.3], {}, "no"),
+            ("slightly worse", "by runs that tell nothing", True, [0.2] * 4, {"noise": 3.0}, _UNTOLD),
+            ("slightly worse", "by one run", True, [0.2] * 4, {"runs": 1}, _UNTOLD),
+            ("slightly worse", "as it is", False, [0.3, 0.3, 0.3, 0.3], {}, "yes"),
+            ("converges", "where it ends far better", True, [3.0, 2.0, 1.0, -4.03], {}, "no"),
+            ("converges", "on its last point alone", True, [0.0, 4.0, 4.0, 0.0], {}, "no"),
+            ("converges", "by runs that tell nothing", True, [3.0, 1.0, 0.3, 0.1], {"noise": 9.0}, _UNTOLD),
+            ("converges", "as it does", False, [3.0, 1.0, 0.2, 0.1], {}, "yes"),
+            ("converges", "from below", False, [-3.0, -1.0, -0.2, -0.1], {}, "yes"),
+            ("converges", "where the gap grows", False, [0.1, 1.0, 2.0, 3.0], {}, "no"),
+        )
     ),
     *(
         Case(

@@ -114,7 +114,9 @@ class Figure:
         blocks = [
             Heading(f"{session.name}: {self.title}"),
             Paragraph(self.about),
-            Paragraph(f"{how}over the runs excludes 0."),
+            Paragraph(
+                f"{how}over the runs excludes 0; what is close has its whole interval within the limit."
+            ),
             Picture(f"{stem}.svg", self.caption),
             Heading("What the paper says, and what these runs say"),
             Grid(("published", "about", "appears", "numbers"), [astuple(s) for s in self.sentences]),

@@ -15,12 +15,16 @@ from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
 from dpaudit.app.figures.picture import Row, interval, panel, rows_of
 from dpaudit.app.figures.published_claims import (
-    Appears,
     Estimate,
     Sentence,
     Table,
     above_zero,
+    all_of,
+    close_to_zero,
+    converges,
+    difference,
     estimate,
+    most_of,
     table,
 )
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
@@ -190,52 +194,54 @@ def gaps(found: Table[Curve], curve: Curve) -> list[Estimate]:
 
 
 def reached(found: Table[Curve], curve: Curve, optimum: float) -> int | None:
-    """The first K from which on the mean gap to VAPVI stays within `CLOSE`; None if it never does."""
+    """The first K from which on the gap to VAPVI is told to be within `CLOSE`; None if it never is."""
     by_k = dict(zip(found.places, gaps(found, curve), strict=True))
-    far = [k for k, gap in by_k.items() if gap.mean > CLOSE * optimum]
+    far = [k for k, gap in by_k.items() if close_to_zero(CLOSE * optimum, gap) != "yes"]
     return next((int(k) for k in by_k if not far or k > far[-1]), None)
 
 
 def sentences(found: Table[Curve], optimum: float) -> list[Sentence]:
     """Every sentence of section 6 on every curve that it is about; `optimum` is v*."""
     private, close, ks = of(found, "dp-vapvi"), CLOSE * optimum, found.places
+    (plain,) = of(found, "vapvi")
     first, last, judged = ks[0], ks[-1], []
     for curve in private:
         by_k = dict(zip(ks, gaps(found, curve), strict=True))
         worst, best = (choice(by_k, key=lambda k: by_k[k].mean) for choice in (max, min))
-        within = sum(gap.mean <= close for gap in by_k.values())
+        near = [close_to_zero(close, gap) for gap in by_k.values()]
         words = (
             f"above VAPVI by {by_k[worst]} at K={worst}, where it is most, and by {by_k[best]} at K={best}, "
-            f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, at {within} of {len(ks)} "
-            "values of K"
+            f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, at {near.count('yes')} of "
+            f"{len(ks)} values of K"
         )
-        slightly: Appears = "yes" if within == len(ks) else "no"
+        slightly = all_of([*near, above_zero(found.average_gap(curve, plain))])
         judged.append(Sentence("DP-VAPVI performs slightly worse than VAPVI", str(curve), slightly, words))
     for curve in private:
-        (plain,) = of(found, "vapvi")
         begin, end = (found.at(curve, k) - found.at(plain, k) for k in (first, last))
         change = ("the gap closes by", "the gap widens by", "no change told apart:")
         words = (
             f"above VAPVI by {estimate(begin)} at K={first} and by {estimate(end)} at K={last}: "
-            f"{_direction(estimate(begin - end), *change)}"
+            f"{_direction(difference(begin, end), *change)}"
         )
         published = "as the data set grows larger, DP-VAPVI converges to VAPVI"
-        comes_close: Appears = "yes" if estimate(end).mean <= close else "no"
+        comes_close = converges(close, gaps(found, curve), begin, end)
         judged.append(Sentence(published, str(curve), comes_close, words))
     for small, large in pairwise(private):
-        better = estimate((found.over(small) - found.over(large)).mean(axis=0))
-        ahead = sum(found.estimate(large, k).mean < found.estimate(small, k).mean for k in ks)
+        better = found.average_gap(small, large)
+        ahead = [above_zero(found.gap(small, large, k)) for k in ks].count("yes")
         words = f"{_direction(better)} on average over K; better at {ahead} of {len(ks)} values of K"
         published = "with a larger budget DP-VAPVI is closer to VAPVI"
         about = f"rho={large.rho:g} against rho={small.rho:g}"
         judged.append(Sentence(published, about, above_zero(better), words))
     for other, curve in product(of(found, "pevi"), private):
-        differences = found.over(other) - found.over(curve)
-        behind = [k for k, row in zip(ks, differences, strict=True) if not float(row.mean()) > 0.0]
-        ahead, average = len(ks) - len(behind), _direction(estimate(differences.mean(axis=0)))
-        where = f", not at K = {', '.join(map(str, behind))}" if behind else ""
-        words = f"better at {ahead} of {len(ks)} values of K{where}; {average} on average over K"
-        most: Appears = "yes" if 2 * ahead > len(ks) else "no"
+        answers = [above_zero(found.gap(other, curve, k)) for k in ks]
+        behind = [str(k) for k, answer in zip(ks, answers, strict=True) if answer != "yes"]
+        average = _direction(found.average_gap(other, curve))
+        where = f", not told so at K = {', '.join(behind)}" if behind else ""
+        words = (
+            f"better at {answers.count('yes')} of {len(ks)} values of K{where}; {average} on average over K"
+        )
+        most = most_of(answers)
         published, about = "in most cases DP-VAPVI outperforms PEVI", f"{curve} against {other}"
         judged.append(Sentence(published, about, most, words))
     return judged

@@ -12,7 +12,7 @@ import numpy as np
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.app.figures.engine import Session
 from dpaudit.app.figures.picture import Row, named, panel, spread
-from dpaudit.app.figures.published_claims import Appears, Sentence, Table, Vector, above_zero, estimate
+from dpaudit.app.figures.published_claims import Appears, Sentence, Table, Vector, above_zero, difference
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.report.chart import Spec, axis
 
@@ -89,7 +89,7 @@ def sublinear(regret: Table[K], curve: K, about: str) -> Sentence:
 
     def told(end: int) -> Appears:
         _, early, late = halves(end)
-        return above_zero(estimate(early - late))
+        return above_zero(difference(early, late))
 
     last = len(regret.places)
     half, early, late = halves(last)
