@@ -35,6 +35,11 @@ for _size, _bytes in {"MALLOC_MMAP_THRESHOLD_": 32 * 2**20, "MALLOC_TRIM_THRESHO
 # tests, and whatever the pages print is printed with them.
 os.environ.setdefault("DPAUDIT_IN_PROCESS", "1")
 
+# Where a test of this process has used Polars, the targets of later tests would be fresh interpreters, which
+# take a second each. tests/tables/test_carried.py tests that.
+if sys.platform == "linux":
+    os.environ.setdefault("DPAUDIT_PROCESSES", "fork")
+
 # Behind nohup, and under some CI runners, SIGINT is ignored, and so it would be in every program that a test
 # starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -110,6 +110,8 @@ def _place(frame: FrameType | None) -> str | None:
         # A module that seeds itself while it is imported for the first time draws nothing for the algorithm.
         if outer.f_code.co_filename.startswith("<frozen importlib") or outer.f_code in _OWN:
             return None
+        if (outer.f_globals.get("__name__"), outer.f_code.co_name) in _OTHERS:
+            return None
         outer = outer.f_back
     if file.startswith(_STANDARD) and not file.startswith(_INSTALLED[1:]):
         return None
@@ -118,6 +120,10 @@ def _place(frame: FrameType | None) -> str | None:
 
 #: What the standard library draws for itself: names of files and threads.
 _OWN = {tempfile.mkdtemp.__code__, tempfile.mkstemp.__code__, threading.Thread.start.__code__}
+
+
+#: What installed libraries draw for themselves, by module and function: names of DuckDB's relations.
+_OTHERS = {("duckdb._relation", "_unnamed")}
 
 
 @contextmanager

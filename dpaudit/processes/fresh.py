@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dpaudit.errors import UsageError
+from dpaudit.tables.sources import has_polars_threads
 
 #: How a target's process is started: ``fork`` or ``spawn``; left out, spawn on macOS alone.
 PROCESSES_VARIABLE: Final = "DPAUDIT_PROCESSES"
@@ -29,12 +30,16 @@ _MOST_SEEDS: Final = 2**32
 
 
 def is_spawned() -> bool:
-    """Whether a target's process is a fresh interpreter; raises `UsageError` for a setting that is none."""
+    """Whether a target's process is a fresh interpreter; raises `UsageError` for a setting that is none.
+
+    Left open, it is one where a fork of this process could wait for ever: on macOS, and where Polars has
+    started its threads here, which a fork lacks and waits for.
+    """
     stated = os.environ.get(PROCESSES_VARIABLE, "")
     if stated not in {"", "fork", "spawn"}:
         what, why = f"{PROCESSES_VARIABLE}={stated!r}", "it says how a target's process is started"
         raise UsageError(what, where="the environment", why=why, remedy="set it to fork or spawn")
-    return stated == "spawn" or (not stated and sys.platform == "darwin")
+    return stated == "spawn" or (not stated and (sys.platform == "darwin" or has_polars_threads()))
 
 
 def written_target(prepare: Callable[[], Any]) -> bytes:
@@ -93,4 +98,4 @@ def is_threaded() -> bool:
     """Whether this process has threads that a fork of it would lack: on macOS, whether it ever had any."""
     if sys.platform == "darwin":
         return bool(ctypes.CDLL(None).pthread_is_threaded_np())
-    return threading.active_count() > 1
+    return threading.active_count() > 1 or has_polars_threads()

@@ -24,6 +24,7 @@ from dpaudit.processes.changes import Changeable, records_of, size_of
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
 from dpaudit.processes.wire import NotPlain, frame
+from dpaudit.tables.sources import carried
 
 #: Set to run every target in the process that judges it, as a debugger needs.
 IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"
@@ -125,6 +126,12 @@ def is_own(algorithm: object) -> bool:
     return type(algorithm).__module__.startswith("dpaudit.algorithms.")
 
 
+def _carried_pair(pair: Pair) -> Pair:
+    """A pair whose data other processes can use."""
+    stand_ins = None if pair.stand_ins is None else tuple(map(carried, pair.stand_ins))
+    return replace(pair, data=carried(pair.data), neighbour=carried(pair.neighbour), stand_ins=stand_ins)
+
+
 def _same(pair: Pair) -> bool:
     """Whether both data sets of a pair are known to be the same."""
     try:
@@ -193,6 +200,7 @@ def hosting(
         yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
         about: Any = {"own_pairs": own_pairs, "kept": kept}
+        data, pairs = carried(data), [_carried_pair(pair) for pair in pairs]
         with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
             target = target_in(host, utility=utility)
             if own:

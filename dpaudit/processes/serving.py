@@ -28,11 +28,13 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Header
 from dpaudit.processes.calls import answer_call
-from dpaudit.processes.fresh import is_threaded, make_target, opened, start_interpreter
+from dpaudit.processes.fresh import PROCESSES_VARIABLE, is_threaded, make_target, opened, start_interpreter
 from dpaudit.processes.wire import Channel, frame, receive, receive_frame, send, value_of
 from dpaudit.processes.worker import Counted, expect, raised, rehearse, run_target
+from dpaudit.tables.sources import has_polars_threads
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ class _Serving:
                 finally:
                     if os.getpid() != self._process:  # a fork that the target's module made, and let go on
                         os._exit(0)
+                if self._target is None:
+                    _require_no_pool()
                 ready = frame(("ready", dict(served.about)))
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGINT, self._interrupted)
@@ -227,6 +231,16 @@ class _Serving:
         return pid
 
 
+def _require_no_pool() -> None:
+    """Raise `UsageError` where forks of this process would wait for Polars' threads for ever."""
+    if has_polars_threads():
+        what = "Polars computed something while the target and its data were opened"
+        why = "each run is a fork of that process, and waits for ever for the threads that Polars has started"
+        remedy = "compute inside the algorithm, or inside a function that --data names, or set "
+        remedy += f"{PROCESSES_VARIABLE}=spawn, which starts an interpreter for each run"
+        raise UsageError(what, where="the target's module", why=why, remedy=remedy)
+
+
 def _is_open(channel: Channel) -> bool:
     """Whether a channel's descriptor is still a socket."""
     try:
@@ -238,10 +252,13 @@ def _is_open(channel: Channel) -> bool:
 def _adopt() -> None:
     """Become the parent of whatever the target's processes start and leave behind, where the kernel can.
 
-    A pool of joblib's that the holder has is its own: none of its threads is in a fork.
+    A pool of joblib's or Dask's that the holder has is its own: none of its threads is in a fork.
     """
     if (pools := sys.modules.get("joblib.externals.loky.reusable_executor")) is not None:
         vars(pools)["_executor"] = None
+    if (pools := sys.modules.get("dask.threaded")) is not None:
+        vars(pools)["default_pool"] = None
+        vars(pools)["pools"].clear()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

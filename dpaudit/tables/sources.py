@@ -6,11 +6,14 @@ import functools
 import importlib
 import json
 import os
+import pickle
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +33,17 @@ _EXTRAS: Final = {
     **dict.fromkeys(("polars", "duckdb", "ibis"), "engines"),
     "pyspark": "spark",
 }
+#: Package and class of the frames that need threads or connections of their own.
+_WITH_THREADS: Final = {
+    ("polars", "DataFrame"): "Polars",
+    ("polars", "LazyFrame"): "Polars",
+    ("dask", "DataFrame"): "Dask",
+    ("duckdb", "DuckDBPyRelation"): "DuckDB",
+    ("ibis", "Table"): "Ibis",
+    ("pyspark", "DataFrame"): "PySpark",
+}
+#: What the threads of Polars' pool are called.
+_POOL: Final = re.compile(r"polars-\d+\n")
 _NEW_UNIT, _NEW_KEY = "dpaudit: a new unit", "dpaudit: a new key"
 
 #: What a unit's rows may become.
@@ -59,6 +73,51 @@ class Deferred:
 def at_hand(data: Any) -> Any:
     """The data, or what a `Deferred` makes."""
     return data.make() if isinstance(data, Deferred) else data
+
+
+def carried(data: Any) -> Any:
+    """Data as processes of runs get them; raises `DataError` for a frame that this process alone can use."""
+    found = _written(data)
+    engine = _engine_with_threads(found)
+    if engine is not None:
+        raise _not_carried(f"a frame of {engine}")
+    return found
+
+
+def has_polars_threads() -> bool:
+    """Whether Polars has started its pool of threads in this process, as its first computation does.
+
+    A fork of this process lacks them, and would wait for them for ever.
+    """
+    if "polars" not in sys.modules:
+        return False
+    names = (path.read_text("utf-8", "replace") for path in Path("/proc/self/task").glob("*/comm"))
+    return any(_POOL.fullmatch(name) for name in names)
+
+
+def _written(data: Any) -> Any:
+    """A frame of Polars or Dask as what makes it anew in any process; all else as it is."""
+    engine = _engine_with_threads(data)
+    if engine not in {"Polars", "Dask"}:
+        return data
+    pickler = importlib.import_module("cloudpickle" if engine == "Dask" else "pickle")
+    try:
+        return Deferred(functools.partial(pickle.loads, pickler.dumps(data)))
+    except Exception as error:  # whatever a part of the frame raises
+        raise _not_carried(f"a frame of {engine} that cannot be written ({type(error).__name__})") from error
+
+
+def _not_carried(what: str) -> DataError:
+    why = "each run has a process of its own, which cannot use this one's threads and connections"
+    remedy = "pass dpaudit.Deferred(function), where the function opens the data"
+    return DataError(what, where="data", why=why, remedy=remedy)
+
+
+def _engine_with_threads(data: Any) -> str | None:
+    """The engine of a frame that needs threads or connections of its own; None for all other data."""
+    native = data.to_native() if type(data).__module__.startswith("narwhals.") else data
+    kind = type(native)
+    return _WITH_THREADS.get((kind.__module__.partition(".")[0].lstrip("_"), kind.__name__))
 
 
 @dataclass(frozen=True)
@@ -100,6 +159,7 @@ def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> It
         pairs += [("everyone", "strange"), ("everyone", "new name"), ("high", "low")]
     else:
         pairs = [(each, "nothing") for each in changes]
+    data = data if known.local else _written(data)
     for one, other in pairs:
         made = [functools.partial(changed, data, unit, known, each) for each in (one, other)]
         first, second = (each() if known.local else Deferred(each) for each in made)
@@ -258,7 +318,7 @@ def _plain(found: Facts | None) -> Mapping[str, Any] | None:
 
 def _elsewhere(make: Callable[[], Any]) -> Any:
     """What a function returns in a fork of this process, in which it may start threads; plain values."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or has_polars_threads():
         return make()
     reading, writing = os.pipe()
     with warnings.catch_warnings():
