@@ -93,9 +93,9 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
     In the orthonormal basis E_ii, (E_ij + E_ji)/sqrt 2 of the symmetric matrices under the Frobenius
     inner product every coordinate has variance sigma^2: the noise is isotropic there.
 
-    Obligation: the query is a symmetric matrix and its Frobenius distance between neighbouring data
-    sets is at most the sensitivity; then the release is (sensitivity/sigma)-GDP, exactly (Dong, Roth,
-    Su 2022, Theorem 2.7, in those coordinates).
+    Obligation: the query is a symmetric matrix of `dimension` rows and its Frobenius distance between
+    neighbouring data sets is at most the sensitivity; then the release is (sensitivity/sigma)-GDP, exactly
+    (Dong, Roth, Su 2022, Theorem 2.7, in those coordinates).
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)

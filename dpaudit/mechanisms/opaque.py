@@ -65,7 +65,8 @@ class Opaque(BaseMechanism):
 class OpaquePureDP(Opaque):
     """A mechanism of which only epsilon-DP is known.
 
-    Obligation: the justification shows epsilon-DP under the ledger's relation, for any earlier outputs.
+    Obligation: the `justification` shows epsilon-DP under the ledger's relation, for any earlier outputs. It
+    may start from a `sensitivity`, which replay measures.
     """
 
     kind: Literal["pure-dp"] = "pure-dp"
@@ -86,8 +87,8 @@ class OpaquePureDP(Opaque):
 class OpaqueApproxDP(Opaque):
     """A mechanism of which only (epsilon, delta)-DP is known.
 
-    Obligation: the justification shows (epsilon, delta)-DP under the ledger's relation, for any earlier
-    outputs.
+    Obligation: the `justification` shows (epsilon, delta)-DP under the ledger's relation, for any earlier
+    outputs. It may start from a `sensitivity`, which replay measures.
     """
 
     kind: Literal["approx-dp"] = "approx-dp"
@@ -115,7 +116,8 @@ class OpaqueApproxDP(Opaque):
 class OpaqueZCDP(Opaque):
     """A mechanism of which only rho-zCDP is known.
 
-    Obligation: the justification shows rho-zCDP under the ledger's relation, for any earlier outputs.
+    Obligation: the `justification` shows rho-zCDP under the ledger's relation, for any earlier outputs. It
+    may start from a `sensitivity`, which replay measures.
     """
 
     kind: Literal["zcdp"] = "zcdp"
@@ -139,7 +141,8 @@ class Tabulated(Opaque):
     Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
     none where P has the mass `infinity`, delta(epsilon) of (P, Q) is an upper bound for every pair of
     neighbouring data sets in both orders (a dominating pair: Zhu, Dong and Wang 2022, Definition 7).
-    What the masses lack of 1, at most 1e-9, is to be counted as infinite loss; up to 2^-52 of it is the
+    The `justification` shows that; it may start from a `sensitivity`, which replay measures. What the masses
+    (`probabilities`) lack of 1, at most 1e-9, is to be counted as infinite loss; up to 2^-52 of it is the
     rounding of masses that do add up to 1.
 
     Attributes:

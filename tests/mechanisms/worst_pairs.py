@@ -22,7 +22,7 @@ Law: TypeAlias = Mapping[float, float]
 #: Log density of noise.
 Noise: TypeAlias = Callable[[Vector], Vector]
 
-_PANELS, _NODES = 6000, 8
+_PANELS, _NODES = 2000, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Pair:
             low, high = high, 2.0 * high
             if high > 1e4:
                 return math.inf
-        for _ in range(50):
+        for _ in range(30):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
         return low
@@ -76,7 +76,7 @@ def atoms(first: Mapping[object, float], second: Mapping[object, float]) -> Pair
 
 def on_a_line(first: Noise, second: Noise, knots: Iterable[float]) -> Pair:
     """Two log densities, smooth between the knots, of which the first and last are where they end."""
-    z, w = _nodes(sorted(set(knots)))
+    z, w = nodes(sorted(set(knots)))
     return Pair(first(z), second(z), w)
 
 
@@ -154,7 +154,7 @@ def in_a_plane(
     """Two answers with normal noise, on a random shift [2] with its own law on either side."""
     places = np.array([place for place, _ in (*first, *second)])
     low, high = float(places.min()) - 9.0 * sigma, float(places.max()) + 9.0 * sigma
-    z, w = _nodes(np.linspace(low, high, 60).tolist(), panels=1)
+    z, w = nodes(np.linspace(low, high, 40).tolist(), panels=1)
     x, y = (axis.ravel() for axis in np.meshgrid(z, z, indexing="ij"))
     noise = gaussian(sigma)
 
@@ -164,7 +164,7 @@ def in_a_plane(
     return Pair(density(first), density(second), np.multiply.outer(w, w).ravel())
 
 
-def _nodes(knots: Sequence[float], panels: int | None = None) -> tuple[Vector, Vector]:
+def nodes(knots: Sequence[float], panels: int | None = None) -> tuple[Vector, Vector]:
     """Gauss-Legendre's points and weights on panels between the knots."""
     x, weight = np.polynomial.legendre.leggauss(_NODES)
     each = panels or max(20, _PANELS // len(knots))

@@ -70,7 +70,8 @@ class FixedSizeSampled(OnSample):
 class TruncatedPoissonSampled(OnSample):
     """`mechanism` on a sum over a Poisson sample, of which `most` are kept where there are more.
 
-    Every choice of those who are kept is equally likely.
+    Each unit is in the Poisson sample with probability `rate`, and every choice of those who are kept is
+    equally likely.
 
     Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
     sampled unit is replaced by any other, under every relation, and `contribution` that when one is taken

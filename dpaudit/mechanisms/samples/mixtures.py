@@ -77,10 +77,10 @@ class MixtureOfGaussians(HiddenSample):
 class SampledRecords(SampledSum):
     """`mechanism` on a sum over sampled records, of which one unit has up to `records`.
 
-    Obligation: every record is drawn independently, and who was drawn stays secret; one record moves the sum
-    by at most the sensitivity, in L2. A unit that is added or removed brings a number of drawn records that
-    is binomial, and the pair is that of `mixture-of-gaussians` (Choquette-Choo, Ganesh, Haque, Steinke and
-    Thakurta 2024). Fewer records cost less. Under replace-one nothing is claimed.
+    Obligation: every record is drawn with probability `rate`, independently, and who was drawn stays secret;
+    one record moves the sum by at most the sensitivity, in L2. A unit that is added or removed brings a
+    number of drawn records that is binomial, and the pair is that of `mixture-of-gaussians` (Choquette-Choo,
+    Ganesh, Haque, Steinke and Thakurta 2024). Fewer records cost less. Under replace-one nothing is claimed.
     """
 
     kind: Literal["sampled-records"] = "sampled-records"

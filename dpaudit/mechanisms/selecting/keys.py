@@ -29,14 +29,14 @@ _MOST_UNITS: Final = 1_000_000
 class KeySelection(BaseMechanism):
     """Each key that has units, kept or left out by chance: never one without units, surely one with many.
 
-    ``optimal`` keeps a key of n units with the largest probability that any mechanism can that treats keys
-    alike and is (a, b)-DP for one of them, a = epsilon/changes, b = delta/changes (Desfontaines, Voss, Gipson
-    and Mandayam 2022, Theorem 1): p(0) = 0 and p(n + 1) = min(e^a p(n) + b, 1 - e^-a (1 - p(n) - b), 1),
-    rounded down. That each coin is (a, b)-DP is these two inequalities, and, as p does not fall, the other
-    two; the proof needs no optimality. ``laplace`` and ``gaussian`` keep a key whose noisy number of units
-    reaches a threshold. For keys that both tables have, the noisy numbers are then epsilon-DP, or (epsilon,
-    delta/2)-DP (Balle and Wang 2018, Theorem 8). Keys that one table lacks have one unit in the other, and
-    the probability that any of them is kept is at most delta, or delta/2.
+    `method` says how. ``optimal`` keeps a key of n units with the largest probability that any mechanism can
+    that treats keys alike and is (a, b)-DP for one of them, a = epsilon/changes, b = delta/changes
+    (Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1): p(0) = 0 and p(n + 1) = min(e^a p(n) + b, 1 -
+    e^-a (1 - p(n) - b), 1), rounded down. That each coin is (a, b)-DP is these two inequalities, and, as p
+    does not fall, the other two; the proof needs no optimality. ``laplace`` and ``gaussian`` keep a key whose
+    noisy number of units reaches a threshold. For keys that both tables have, the noisy numbers are then
+    epsilon-DP, or (epsilon, delta/2)-DP (Balle and Wang 2018, Theorem 8). Keys that one table lacks have one
+    unit in the other, and the probability that any of them is kept is at most delta, or delta/2.
 
     Obligation: between neighbouring data sets the number of units of at most `changes` keys differs, by one
     each; then the selection is (epsilon, delta)-DP (Desfontaines, Voss, Gipson and Mandayam 2022, Section 2,

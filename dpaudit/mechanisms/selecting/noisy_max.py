@@ -21,7 +21,7 @@ _REACH = 60.0
 
 
 class ReportNoisyMax(Choice):
-    """The index where log weight plus independent noise of scale 1 is largest.
+    """The index where log weight plus independent noise of scale 1 is largest; `noise_law` names the noise.
 
     With exponential noise that is permute-and-flip: in random order, a candidate whose log weight is d below
     the largest is taken with probability e^-d (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021). At

@@ -96,13 +96,13 @@ class PrivateSelection(BaseMechanism):
     """The best of a secret, random number of independent trials, each of which makes the same `releases`.
 
     Obligation: the trials are independent and alike: which candidate is tried is drawn anew for each. A
-    trial's score and output are made of its releases alone. Nothing else leaves: neither the number of
-    trials nor the others' outputs. For K negative binomial, a trial of divergence epsilon(alpha) and any
-    order beta: epsilon(alpha) + (1 + eta) ((1 - 1/beta) epsilon(beta) + log(1/gamma)/beta) +
-    log(E K)/(alpha - 1) (Papernot and Steinke 2022, Theorem 2); for pure epsilon (2 + eta) epsilon, which is
-    3 epsilon for geometric K (Liu and Talwar 2019, Theorem 3.2). For Poisson K with mean m and a trial that
-    is (log(1 + 1/(alpha - 1)), delta)-DP as well: epsilon(alpha) + m delta + log(m)/(alpha - 1)
-    (their Theorem 6), and the probability e^-m of no trial, which it leaves out.
+    trial's score and output are made of its releases alone. Nothing else leaves: neither the number of trials
+    nor the others' outputs. `repetitions` is the law of their number K. For K negative binomial, a trial of
+    divergence epsilon(alpha) and any order beta: epsilon(alpha) + (1 + eta) ((1 - 1/beta) epsilon(beta) +
+    log(1/gamma)/beta) + log(E K)/(alpha - 1) (Papernot and Steinke 2022, Theorem 2); for pure epsilon (2 +
+    eta) epsilon, which is 3 epsilon for geometric K (Liu and Talwar 2019, Theorem 3.2). For Poisson K with
+    mean m and a trial that is (log(1 + 1/(alpha - 1)), delta)-DP as well: epsilon(alpha) + m delta +
+    log(m)/(alpha - 1) (their Theorem 6), and the probability e^-m of no trial, which it leaves out.
     """
 
     released_by = "select_best"
