@@ -6,6 +6,7 @@ over a sample and over the rest add up to the sum over both. Each draw has sampl
 its own, so that a sum over another draw's sample does not satisfy them.
 """
 
+import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +17,13 @@ from dpaudit.mechanisms import Array, FixedSizeSampled, OnSample, TruncatedPoiss
 
 #: The number of runs that are compared with each other; in each of them a draw has another sample.
 RUNS: Final = 5
+
+#: Orders of samples in runs. Begun at another run, each has sums that satisfy no equation of the former ones,
+#: whatever the rows are: also if two samples of the five are the same, as all units and all but nobody are.
+_ORDERS: Final = ((0, 1, 2, 4, 3), (0, 1, 3, 2, 4), (0, 2, 4, 3, 1), (0, 3, 4, 1, 2))
+
+#: Log of the probability from which on an empty sample is forced too: less likely ones may end a run.
+_LIKELY: Final = math.log(1e-3)
 
 #: In terms of the samples of `_any_size` and `_one_size`: sums over them, times these, add up to zero.
 _ANY_SIZE: Final = ((1, 1, -1, 0, 0), (0, 0, -1, 1, 1))
@@ -80,10 +88,11 @@ def equations(seed: int, number: int, mechanism: OnSample) -> NDArray[np.int64]:
 def _order(seed: int, number: int) -> tuple[NDArray[np.int64], np.random.Generator]:
     """Which of its samples a draw has in which run: [RUNS]; and the generator of the samples themselves.
 
-    The third sample has another run in each of `RUNS` draws that follow each other.
+    Of `RUNS` draws that follow each other each begins at another run.
     """
-    generator = np.random.default_rng([seed, number])
-    order = np.insert(generator.permutation([0, 1, 3, 4]), number % RUNS, 2)
+    block = np.random.default_rng([seed, number // RUNS])
+    order = np.roll(np.array(_ORDERS[block.integers(len(_ORDERS))]), number)
+    generator = np.random.default_rng([seed, number, 1])
     return order, generator
 
 
@@ -97,17 +106,21 @@ def _samples(
     if isinstance(mechanism, FixedSizeSampled):
         return _one_size(places, mechanism.size)
     most = mechanism.most if isinstance(mechanism, TruncatedPoissonSampled) else units
-    return _any_size(places[:most], mechanism.most_likely, generator)
+    empty = mechanism.sizes(units)[0] > _LIKELY
+    return _any_size(places[:most], 0.0 if empty else mechanism.most_likely, generator)
 
 
 def _any_size(
     places: NDArray[np.int64], rate: float, generator: np.random.Generator
 ) -> list[NDArray[np.int64]] | None:
-    """A half, the rest, all of the places, a few of them, and nearly all. None of the samples is empty."""
+    """A half, the rest, all of the places, a few of them or none, and the others.
+
+    A few are half as many as a sample has at the rate, and at least one unless that is 0.
+    """
     if len(places) < 2:
         return None
     half, again = len(places) // 2, generator.permutation(places)
-    few = min(max(round(rate * len(places) / 2), 1), half)
+    few = min(max(round(rate * len(places) / 2), int(rate > 0.0)), half)
     return [places[:half], places[half:], places, again[:few], again[few:]]
 
 

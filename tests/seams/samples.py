@@ -194,6 +194,24 @@ def drawn_until(least: int) -> Any:
     return run
 
 
+def empty_batches(*, skipped: bool) -> Any:
+    """Nothing is released of a batch without records; or its noise is."""
+
+    def run(rows: Any, curator: Curator) -> Any:
+        batches = curator.batches(OF_TWO, "gradient", (WIDTH,), bound=1.0)
+        made = []
+        for _ in range(STEPS):
+            drawn = batches.draw(len(rows))
+            if skipped and len(drawn) == 0:
+                batches.drop()
+                continue
+            batches.add(rows[drawn])
+            made.append(batches.noisy())
+        return np.array(made)
+
+    return run
+
+
 def mean(mechanism: Any) -> Any:
     """The noisy sum over how many were drawn: of Poisson samples a secret, of samples of one size not."""
 
@@ -397,4 +415,12 @@ CASES = [
     Case(
         "unit out of place", "one sample, rows as they are", False, on_one_sample(turned_round=False), RIGHT
     ),
+    Case(
+        "sample told",
+        "an empty batch skipped",
+        True,
+        turned(empty_batches(skipped=True)),
+        ".*REFUTED, sampling gradient",
+    ),
+    Case("sample told", "an empty batch released", False, turned(empty_batches(skipped=False)), RIGHT),
 ]
