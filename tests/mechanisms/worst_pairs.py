@@ -154,7 +154,7 @@ def in_a_plane(
     """Two answers with normal noise, on a random shift [2] with its own law on either side."""
     places = np.array([place for place, _ in (*first, *second)])
     low, high = float(places.min()) - 9.0 * sigma, float(places.max()) + 9.0 * sigma
-    z, w = nodes(np.linspace(low, high, 40).tolist(), panels=1)
+    z, w = nodes(np.linspace(low, high, 60).tolist(), panels=1)
     x, y = (axis.ravel() for axis in np.meshgrid(z, z, indexing="ij"))
     noise = gaussian(sigma)
 
