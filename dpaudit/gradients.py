@@ -5,7 +5,7 @@ import importlib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.claims.sensitivity import L2
+from dpaudit.claims.sensitivity import L2, Basis
 from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError
@@ -38,6 +38,7 @@ def gradients(
     noise_multiplier: float,
     label: str,
     declared: bool = False,
+    draw_with: Batches | None = None,
 ) -> Batches:
     """Noisy sums [size] of gradients, each clipped to `bound`, over Poisson samples.
 
@@ -50,6 +51,7 @@ def gradients(
         label: of the steps, in the ledger.
         declared: whether a record may change the gradients of others, by rounding: the sensitivity is then
             `ROUNDED` more, and the ledger says that it is declared.
+        draw_with: as in `Curator.batches`.
 
     Raises:
         InvalidParameter: a number out of its range, or no curator.
@@ -59,14 +61,104 @@ def gradients(
     moves = curator.ledger.header.neighbouring.sum_sensitivity(bound, "l2", acute=False)
     moves *= 1.0 + (ROUNDED if declared else 0.0)
     noise = Gaussian(sigma=noise_multiplier * bound, sensitivity=L2(moves))
-    mechanism = noise if rate == 1.0 else PoissonSampled(rate=rate, mechanism=noise)
-    return curator.batches(
-        mechanism, label, (size,), bound=bound, basis="declared" if declared else "clipped"
-    )
+    basis: Basis = "declared" if declared else "clipped"
+    mechanism = _sampled(rate, noise)
+    return curator.batches(mechanism, label, (size,), bound=bound, basis=basis, draw_with=draw_with)
+
+
+def _sampled(rate: float, noise: Gaussian) -> Gaussian | PoissonSampled:
+    return noise if rate == 1.0 else PoissonSampled(rate=rate, mechanism=noise)
+
+
+class LayerSums:
+    """Noisy sums of gradients, clipped and noised layer by layer, and perhaps the number of clipped records.
+
+    All are made on the same draws, and their lines name the same sample. It is used as `Batches` of the whole
+    gradient are.
+
+    Args:
+        curator: as in `gradients`, and so are `rate`, `label` and `declared`.
+        sizes: the number of parameters of each layer by its name, in the order of the gradient's columns.
+        bound: the norm to which a record's gradient is clipped in each layer; one number, or one a layer.
+        noise_multiplier: the noise's standard deviation over the layer's bound; one number, or one a layer.
+        count_noise: the standard deviation of the noise on the number of records whose gradient is longer
+            than its bound in some layer; None: that number is not released.
+
+    Raises:
+        InvalidParameter: no layers, not one number a layer, or a number out of its range.
+    """
+
+    def __init__(
+        self,
+        curator: Curator,
+        sizes: Mapping[str, int],
+        *,
+        rate: float,
+        bound: float | Sequence[float],
+        noise_multiplier: float | Sequence[float],
+        label: str,
+        declared: bool = False,
+        count_noise: float | None = None,
+    ) -> None:
+        require_kind(curator, Curator, "curator")
+        bounds, noise = (_each(given, len(sizes)) for given in (bound, noise_multiplier))
+        self._bounds = bounds
+        self._ends = np.cumsum(list(sizes.values()))[:-1]
+        self._layers: list[Batches] = []
+        own: Any = {"rate": rate, "declared": declared}
+        for (name, size), most, multiplier in zip(sizes.items(), bounds, noise, strict=True):
+            first = self._layers[0] if self._layers else None
+            stated: Any = {"bound": most, "noise_multiplier": multiplier, "draw_with": first}
+            line = label if len(sizes) == 1 else f"{label} {name}"
+            self._layers.append(gradients(curator, size, **own, **stated, label=line))
+        self._counts: Batches | None = None
+        if count_noise is not None:
+            moves = curator.ledger.header.neighbouring.sum_sensitivity(1.0, "l2", acute=False)
+            of_counts = _sampled(rate, Gaussian(sigma=count_noise, sensitivity=L2(moves)))
+            first = self._layers[0]
+            self._counts = curator.batches(of_counts, f"{label} clipped", (), bound=1.0, draw_with=first)
+        #: The noisy number of clipped records in the last batch; None where it is not released.
+        self.clipped: float | None = None
+
+    def draw(self, units: int) -> Places:
+        """As `Batches.draw`, for all sums."""
+        return self._layers[0].draw(units)
+
+    def drop(self) -> None:
+        """As `Batches.drop`, for all sums."""
+        self._layers[0].drop()
+
+    def add(self, contributions: Array) -> None:
+        """Add gradients [m, p] of some records of the batch."""
+        rows = np.asarray(contributions)
+        parts = np.split(rows, self._ends, axis=1)
+        for layer, part in zip(self._layers, parts, strict=True):
+            layer.add(part)
+        if self._counts is not None:
+            longer = [
+                np.sqrt((part.astype(np.float64) ** 2).sum(axis=1)) > most
+                for part, most in zip(parts, self._bounds, strict=True)
+            ]
+            self._counts.add(np.any(longer, axis=0).astype(np.float64))
+
+    def noisy(self) -> Array:
+        """The noisy sum [p] of the batch, layer by layer; sets `clipped`."""
+        found = np.concatenate([layer.noisy() for layer in self._layers])
+        self.clipped = None if self._counts is None else float(self._counts.noisy())
+        return found
+
+
+def _each(given: float | Sequence[float], layers: int) -> list[float]:
+    """A number for each layer."""
+    found = list(given) if isinstance(given, Sequence) else [given] * layers
+    if not layers or len(found) != layers:
+        what = f"{len(found)} numbers for {layers} layers"
+        raise InvalidParameter(what, where="layers", remedy="give one number for all layers, or one for each")
+    return found
 
 
 def add_one_by_one(
-    batches: Batches, records: Sequence[bytes], together: int, compute: Callable[[Places], Array]
+    batches: Batches | LayerSums, records: Sequence[bytes], together: int, compute: Callable[[Places], Array]
 ) -> None:
     """Add gradients to a batch, each of which is a function of its own record to the last digit.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpaudit.claims.arguments import require_kind
-from dpaudit.curator.batches import Batches
 from dpaudit.curator.clipping import require_unmasked
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
-from dpaudit.gradients import Places, add_one_by_one, gradients, group_size, missing
+from dpaudit.gradients import LayerSums, Places, add_one_by_one, group_size, missing
 
 
 class PrivateGradient:
@@ -35,6 +34,12 @@ class PrivateGradient:
         records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
             is that of the data, which is public unless a record may be added or removed.
         together: how many gradients are computed at once, always so many.
+        layers: whether each array of the parameters is clipped and noised by itself. `bound` and
+            `noise_multiplier` are then a number for all of them, or one for each. All are made on the same
+            sample.
+        count_noise: the standard deviation of the noise on the number of records that are clipped, which
+            adaptive clipping needs; it is made on the same sample, and stands in `clipped` after a step. Left
+            out, it is not released.
         label: of the steps, in the ledger.
 
     Raises:
@@ -49,10 +54,12 @@ class PrivateGradient:
         curator: Curator,
         *,
         rate: float,
-        bound: float | None = None,
-        noise_multiplier: float,
+        bound: float | Sequence[float] | None = None,
+        noise_multiplier: float | Sequence[float],
         records: int | None = None,
         together: int = 64,
+        layers: bool = False,
+        count_noise: float | None = None,
         label: str = "gradient",
     ) -> None:
         try:
@@ -75,11 +82,16 @@ class PrivateGradient:
             "rate": rate,
             "bound": bound,
             "noise_multiplier": noise_multiplier,
+            "count_noise": count_noise,
             "label": label,
         }
+        self._by_layer = layers
         self._curator, self._rate, self._records, self._together = curator, rate, records, together
-        self._batches: dict[int, Batches] = {}
+        self._batches: dict[tuple[int, ...], LayerSums] = {}
+        self._leaves = jax.tree_util.tree_leaves
         self._ravel = ravel_pytree
+        #: The noisy number of records that the last step clipped; None where it is not released.
+        self.clipped: float | None = None
 
         def of_many(params: Any, *columns: Any) -> Any:
             def of_one(*record: Any) -> Any:
@@ -90,7 +102,8 @@ class PrivateGradient:
             return jax.vmap(of_one)(*columns)
 
         self._of_many = jax.jit(of_many)
-        gradients(curator, 1, **self._stated)  # refused now, and not at the first step
+        number = next((len(each) for each in (bound, noise_multiplier) if isinstance(each, Sequence)), 1)
+        self._sums(tuple([1] * (number if layers else 1)))  # refused now, and not at the first step
 
     def __call__(self, params: Any, *columns: Any) -> Any:
         """The noisy mean gradient at `params`, of their form, from one sample of the records.
@@ -111,9 +124,10 @@ class PrivateGradient:
             raise DataError(what, where="PrivateGradient", remedy=remedy)
         expected = group_size(self._curator, self._rate, self._records, len(rows[0]))
         flat, back = self._ravel(params)
-        if flat.size not in self._batches:
-            self._batches[flat.size] = gradients(self._curator, flat.size, **self._stated)
-        batches = self._batches[flat.size]
+        sizes = tuple(int(np.size(leaf)) for leaf in self._leaves(params)) if self._by_layer else (flat.size,)
+        if sizes not in self._batches:
+            self._batches[sizes] = self._sums(sizes)
+        batches = self._batches[sizes]
         drawn = batches.draw(len(rows[0]))
         chosen = [each[drawn] for each in rows]
 
@@ -122,4 +136,11 @@ class PrivateGradient:
 
         records = [b"".join(entry.tobytes() for entry in record) for record in zip(*chosen, strict=True)]
         add_one_by_one(batches, records, self._together, compute)
-        return back(np.asarray(batches.noisy() / expected, dtype=flat.dtype))
+        noisy = batches.noisy() / expected
+        self.clipped = batches.clipped
+        return back(np.asarray(noisy, dtype=flat.dtype))
+
+    def _sums(self, sizes: tuple[int, ...]) -> LayerSums:
+        """Noisy sums of gradients of arrays of so many numbers."""
+        named = {str(place): size for place, size in enumerate(sizes)}
+        return LayerSums(self._curator, named, **self._stated)

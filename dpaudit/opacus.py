@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.curator.batches import Batches
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter, UsageError
-from dpaudit.gradients import PublicDraws, gradients, group_size, load_ahead, missing, on_rows, set_gradients
+from dpaudit.gradients import LayerSums, PublicDraws, group_size, load_ahead, missing, on_rows, set_gradients
 from dpaudit.ledger.places import passed_over
 
 _WHERE: Final = "dpaudit.opacus.attach"
@@ -35,6 +34,7 @@ def attach(
     *,
     rate: float | None = None,
     records: int | None = None,
+    layers: bool = False,
     label: str = "gradient",
 ) -> None:
     """Let a curator draw the samples and the noise of Opacus's training.
@@ -50,6 +50,8 @@ def attach(
             number of records: it may be left out where that is public, as none may be added or removed.
         records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
             is that of the data set, which is public unless a record may be added or removed.
+        layers: whether each parameter tensor is clipped to the optimizer's norm and noised by itself. All are
+            made on the same sample.
         label: of the steps, in the ledger.
 
     Raises:
@@ -68,7 +70,7 @@ def attach(
         raise missing("opacus", "opacus", error) from None
     require_kind(curator, Curator, _WHERE)
     if isinstance(to, PrivacyEngine) and loader is None:
-        _attach_engine(to, curator, rate, records, label)
+        _attach_engine(to, curator, rate, records, label, layers=layers)
         return
     if not isinstance(to, DPOptimizer):
         what = f"a {type(to).__name__}" if loader is None else f"a {type(to).__name__} with a loader"
@@ -81,11 +83,12 @@ def attach(
     _require_single(to.params, "parameters")
     sampler = _poisson(loader)
     rate, bound = _public_rate(curator, float(sampler.sample_rate), rate), float(to.max_grad_norm)
-    size = sum(each.numel() for each in to.params)
+    sizes = {str(place): each.numel() for place, each in enumerate(to.params)}
+    parts = sizes if layers else {"": sum(sizes.values())}
     own: Any = {"rate": rate, "bound": bound, "noise_multiplier": float(to.noise_multiplier)}
     if to.loss_reduction == "mean":
         to.expected_batch_size = group_size(curator, rate, records, sampler.num_samples)
-    _Attached.to(to, sampler, gradients(curator, size, **own, label=label, declared=True))
+    _Attached.to(to, sampler, LayerSums(curator, parts, **own, label=label, declared=True))
 
 
 def _require_single(numbers: Any, what: str) -> None:
@@ -110,14 +113,14 @@ def _public_rate(curator: Curator, own: float, stated: float | None) -> float:
 
 
 def _attach_engine(
-    engine: Any, curator: Curator, rate: float | None, records: int | None, label: str
+    engine: Any, curator: Curator, rate: float | None, records: int | None, label: str, *, layers: bool
 ) -> None:
     make = engine.make_private
 
     @functools.wraps(make)
     def make_private(**options: Any) -> Any:
         made = make(**options)
-        attach(made[1], curator, made[-1], rate=rate, records=records, label=label)
+        attach(made[1], curator, made[-1], rate=rate, records=records, layers=layers, label=label)
         return made
 
     engine.make_private = make_private
@@ -143,12 +146,12 @@ class _Attached:
     """One optimizer whose clipping and noise are the curator's, and the sampler of its batches."""
 
     optimizer: Any
-    batches: Batches
+    batches: LayerSums
     stated: tuple[float, float]
     draws: PublicDraws
 
     @classmethod
-    def to(cls, optimizer: Any, sampler: Any, batches: Batches) -> None:
+    def to(cls, optimizer: Any, sampler: Any, batches: LayerSums) -> None:
         """Replace what is the curator's: an instance's own methods, and the sampler's batches."""
         stated, draws = (optimizer.max_grad_norm, optimizer.noise_multiplier), PublicDraws(_WHERE)
         own = cls(optimizer, batches, stated, draws)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.gradients import (
+    LayerSums,
     Places,
     add_one_by_one,
-    gradients,
     group_size,
     load_ahead,
     missing,
@@ -53,6 +53,11 @@ class PrivateGradient:
         records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
             is that of the data, which is public unless a record may be added or removed.
         together: how many gradients are computed at once, always so many.
+        layers: whether each parameter tensor is clipped and noised by itself. `bound` and `noise_multiplier`
+            are then a number for all of them, or one for each. All are made on the same sample.
+        count_noise: the standard deviation of the noise on the number of records that are clipped, which
+            adaptive clipping needs; it is made on the same sample, and stands in `clipped` after a step. Left
+            out, it is not released.
         label: of the steps, in the ledger.
 
     Raises:
@@ -67,10 +72,12 @@ class PrivateGradient:
         curator: Curator,
         *,
         rate: float,
-        bound: float,
-        noise_multiplier: float,
+        bound: float | Sequence[float],
+        noise_multiplier: float | Sequence[float],
         records: int | None = None,
         together: int = 64,
+        layers: bool = False,
+        count_noise: float | None = None,
         label: str = "gradient",
     ) -> None:
         try:
@@ -84,9 +91,10 @@ class PrivateGradient:
         if not self._trained or together < 1:
             what = f"together = {together}" if self._trained else "a module without parameters to train"
             raise InvalidParameter(what, where=where, remedy="give at least one")
-        size = sum(each.numel() for each in self._trained.values())
-        stated: Any = {"rate": rate, "bound": bound, "noise_multiplier": noise_multiplier}
-        self._batches = gradients(curator, size, **stated, label=label)
+        sizes = {name: each.numel() for name, each in self._trained.items()}
+        stated: Any = {"bound": bound, "noise_multiplier": noise_multiplier, "count_noise": count_noise}
+        parts = sizes if layers else {"": sum(sizes.values())}
+        self._batches = LayerSums(curator, parts, rate=rate, label=label, **stated)
         self._curator, self._rate, self._records, self._together = curator, rate, records, together
 
         def of_one(trained: Any, inputs: Any, targets: Any) -> Any:
@@ -95,6 +103,11 @@ class PrivateGradient:
 
         one = torch.func.grad(of_one)
         self._of_many = torch.func.vmap(one, in_dims=(None, 0, 0), randomness="same")
+
+    @property
+    def clipped(self) -> float | None:
+        """The noisy number of records that the last step clipped; None where it is not released."""
+        return self._batches.clipped
 
     def backward(self, inputs: Any, targets: Any) -> None:
         """Set the gradients of the module's parameters, on their own device, from one sample of the records.

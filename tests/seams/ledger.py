@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from click.testing import CliRunner
 
-from dpaudit import L2, ApproxDP, Claim, Gaussian, Header, Ledger, Release
+from dpaudit import L2, ApproxDP, Claim, Gaussian, Header, Ledger, Pair, Release, certify
 from dpaudit.app.main import main
+from dpaudit.curator.curator import Curator
 from dpaudit.mechanisms import PoissonSampled
 from tests.seams.case import Case
 
@@ -75,6 +77,30 @@ def _verified(sample: str | None, claim: float) -> Callable[[], str]:
         known = [one for one in answer["not_checked"] if one["code"] == "fresh-samples"]
         said = f", {known[0]['releases']['number']} releases state no sample" if known else ""
         return f"{answer['verdict']} {answer['bounds'][0]['epsilon']:.4f}{said}"
+
+    return verdict
+
+
+def _certified(claim: float) -> Callable[[], str]:
+    """A run whose two sums are made on one draw of the curator's."""
+
+    def verdict() -> str:
+        mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)))
+
+        def sums(data: Any, curator: Curator) -> Any:
+            first = curator.batches(mechanism, "update", (), bound=1.0)
+            second = curator.batches(mechanism, "clipped", (), bound=1.0, draw_with=first)
+            places = first.draw(len(data))
+            for each in (first, second):
+                each.add(data[places])
+            return [each.noisy().tolist() for each in (first, second)]
+
+        data = np.array([1.0, 0.5, 0.2, 0.0])
+        stated = Claim(ApproxDP(epsilon=claim, delta=1e-3), unit="row", neighbouring="add-or-remove-one")
+        made = certify(sums, data, claim=stated, pairs=[Pair(data, data[1:])], seed=1)
+        known = {str(one.code) for one in made.not_checked}
+        said = ", fresh samples not checked" if "fresh-samples" in known else ""
+        return f"{made.proof} {made.experiment}{said}"
 
     return verdict
 
@@ -145,6 +171,8 @@ CASES: list[Case] = [
     *_twins("sums on one sample that is cut", [_CUT] * 2, 1.4, r"1\.623\d", r"1\.3228"),
     *_twins("Laplace noise twice on one sample", [_LAPLACE] * 2, 0.3, r"0\.3397", r"0\.2309"),
     *_twins("Gaussian and whole noise on one sample", [_TWO[0], _WHOLE], 1.4, r"\d\.\d+", r"1\.3\d+"),
+    Case(_KIND, "a run on one draw", True, _certified(0.75), r"NOT_PROVED \w+"),
+    Case(_KIND, "a run on one draw, claimed so", False, _certified(1.3), r"PROVED NOT_REFUTED"),
     _case(
         "a sample that names no draw",
         _plan('mechanism = "gaussian"\nsigma = 2', sample="s"),
