@@ -99,6 +99,12 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
     return Pool(number, mine, theirs, extremes, (far, largest), smallest, whole, _are_units(columns))
 
 
+def number_of(data: Any) -> int | None:
+    """Return how many records data have; None where they are not known."""
+    columns = _columns(data)
+    return None if columns is None else len(columns[0])
+
+
 def taken(data: Any, neighbour: Any, numbers: Sequence[int]) -> Any:
     """Return data of the same kind with these records of a pair, in this order.
 
@@ -197,11 +203,10 @@ def _first_difference(columns: Sequence[Any], beside: Sequence[Any], number: int
     first = number
     for one, two in zip(columns, beside, strict=True):
         if isinstance(one, np.ndarray) and one.dtype.kind in "biufUS":
-            differ = np.atleast_2d((one[:number] != two[:number]).reshape(number, -1)).any(axis=1)
+            unlike = one[:number] != two[:number]
             if one.dtype.kind == "f":
-                both_missing = np.isnan(one[:number]) & np.isnan(two[:number])
-                unlike = (one[:number] != two[:number]) & ~both_missing
-                differ = unlike.reshape(number, -1).any(axis=1)
+                unlike &= ~(np.isnan(one[:number]) & np.isnan(two[:number]))
+            differ = unlike.any(axis=tuple(range(1, unlike.ndim)))
             first = min(first, int(np.argmax(differ)) if differ.any() else number)
         else:
             first = min(first, next((at for at in range(number) if not _same(one[at], two[at])), number))

@@ -69,12 +69,18 @@ class AuditPlan:
         limit = None if self.method == "replay" or self.seconds is None else 0.8 * self.seconds
         effort: Any = {"method": self.method, "trials": self.trials, "confidence": self.confidence}
         unit = getattr(options["claim"], "unit", None)
-        effort["search_pairs"] = searched = self.search_pairs and unit in {None, *RECORDS}
+        searched = self.search_pairs and unit in {None, *RECORDS}
+        if self.method == "replay":  # what every replay searches ends well before the time is over
+            effort |= {
+                "search_pairs": searched or None,
+                "search_seconds": self.seconds and 0.4 * self.seconds,
+            }
         try:
             with nullcontext() if self.seconds is None else time_limit(self.seconds):
                 found = audit(algorithm, pairs, time_limit=limit, **effort, **options)
             left = () if searched or not self.search_pairs else (Condition(code=Code.PAIRS_NOT_SEARCHED),)
-            return found.model_copy(update={"not_checked": (*found.not_checked, *left)})
+            conditions = tuple(dict.fromkeys((*found.not_checked, *left)))
+            return found.model_copy(update={"not_checked": conditions})
         except (TimeOver, TooFewRuns):
             reason = f"the time limit of {self.seconds:g} seconds was over before it could tell"
             remedy = "raise time-limit, or lower trials"

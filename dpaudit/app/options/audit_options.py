@@ -175,9 +175,10 @@ _OPTIONS = (
         metavar="MODULE:CALLABLE|N",
     ),
     option(
-        "--search-pairs",
+        "--search-pairs/--no-search-pairs",
         bool,
-        "Of replay: also look for a worse pair than the given ones, and audit it as well.",
+        "Of replay: look for a worse pair with other values, and audit it as well; or for none, not even "
+        "among the given records, as is the default.",
         default=None,
     ),
     option("--guesses", COUNT, "For one-run: how many coins are guessed; default: chosen for the claim."),

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -11,12 +12,13 @@ from dpaudit.app.options import targets
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.option import SEED, option
+from dpaudit.app.options.option import PATH, SEED, option
 from dpaudit.app.options.processes import Opened, Processes, open_target, process_options
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text
 from dpaudit.app.text.target_text import target_errors_option
+from dpaudit.app.verbs.pair_file import PAIR, begin_pair, write_pair
 from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.curator.running import name_of
@@ -51,6 +53,12 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     + ". Default: replay, or sequential for what draws its own noise.",
 )
 @targets.pair_option
+@option(
+    "-o --output folder",
+    PATH,
+    f"Where a public pair refutes, write {PAIR} there: it makes the smallest pair found that still does.",
+    metavar="DIR",
+)
 @option(
     "--plain",
     bool,
@@ -87,6 +95,7 @@ def audit(
     target: str | None,
     method: str | None,
     pair_reference: str | None,
+    folder: Path | None,
     plain: bool,
     library: str | None,
     parameters: dict[str, Any],
@@ -136,6 +145,8 @@ def audit(
         shared["delta"], stated = stated.delta, replace(stated, delta=None)
     shared["claim"] = stated.claim(chosen.claim)
     shared |= {"in_process": where.in_process, "limits": where.limits}
+    kept: list[str] = []
+    begin_pair(folder, method)
     if method == "one-run":
         canaries = settings.canaries_with(chosen.kept)
         with foreign_code(target, "auditing it"):
@@ -146,12 +157,13 @@ def audit(
             why = "an audit compares two data sets that differ in one unit of privacy"
             remedy = "add --pair MODULE:CALLABLE, which returns (data, neighbour)"
             raise UsageError(what, where=f"TARGET {target}", why=why, remedy=remedy)
-        found = _on_pairs(target, chosen, cast("Method", method), settings, shared)
+        found = _on_pairs(target, chosen, cast("Method", method), settings, shared, kept)
     if output_format == "json":
         print_json(audit_json(found))
     else:
         head = line(f"{name_of(chosen.algorithm)}: {found.claim or 'nothing claimed'}")
         print_text(head, *audit_page(found))
+    write_pair(folder, kept, target)
     if found.verdict is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and found.verdict is Experiment.INCONCLUSIVE:
@@ -159,12 +171,18 @@ def audit(
 
 
 def _on_pairs(
-    target: str, chosen: Opened, method: Method, settings: Settings, shared: dict[str, Any]
+    target: str,
+    chosen: Opened,
+    method: Method,
+    settings: Settings,
+    shared: dict[str, Any],
+    kept: list[str],
 ) -> Audit:
+    """Audit on the target's pairs; the source of the smallest pair that refutes is added to `kept`."""
     sampling: dict[str, Any] = {}
     pairs = chosen.pairs
     if method == "replay":
-        sampling["search_pairs"] = bool(settings.search_pairs)
+        sampling |= {"search_pairs": settings.search_pairs, "keep_pair": kept.append}
     else:
         sampling = settings.sampling(chosen.kept)
     with foreign_code(target, "auditing it"):

@@ -19,6 +19,7 @@ from dpaudit.app.text.output import line, output_format_option, print_json, prin
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
 from dpaudit.app.text.target_text import target_errors_option, tell_raised
+from dpaudit.app.verbs.pair_file import PAIR, write_pair
 from dpaudit.app.verbs.report import report_text
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Experiment
@@ -26,6 +27,7 @@ from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.lock import only_writer
 from dpaudit.pipeline.accounting import Rigour
+from dpaudit.pipeline.audit import audit
 from dpaudit.pipeline.certify import Certified, NothingReleased, certified
 from dpaudit.pipeline.files import CERTIFICATE, LEDGER, OUTPUT, PRIVATE, PRIVATE_MODE, REPORT, private_name
 
@@ -47,7 +49,7 @@ each release, 1 if not.
     "-o --output folder",
     PATH,
     f"Write {LEDGER}, {CERTIFICATE}, {REPORT} and the algorithm's {OUTPUT} there, replacing earlier "
-    "ones; without it nothing is written.",
+    f"ones, and {PAIR} where a public pair refutes; without it nothing is written.",
     metavar="DIR",
 )
 @option(
@@ -128,9 +130,10 @@ def certify(
         make_folder(folder)
         ctx.with_resource(only_writer(folder))
         # Should the run fail half way, nothing may stand beside another run's ledger.
-        for name in (CERTIFICATE, REPORT, OUTPUT, *PRIVATE):
+        for name in (CERTIFICATE, REPORT, OUTPUT, PAIR, *PRIVATE):
             (folder / name).unlink(missing_ok=True)
     text: list[str | NoJSON] = []
+    kept: list[str] = []
     try:
         found = certified(
             chosen.algorithm,
@@ -138,6 +141,7 @@ def certify(
             claim=claim,
             pairs=chosen.pairs,
             own_pairs=chosen.own_pairs,
+            auditor=functools.partial(audit, keep_pair=kept.append),
             seed=seed,
             users=users,
             budget=claim_options.stated_budget(budget_rho, budget_mu, claim),
@@ -172,6 +176,7 @@ def certify(
         note(files)
     else:
         print_text(unwrapped(files))
+    write_pair(folder, kept, target)
     for finding in found.parted:
         note(f"for the data's holder alone: {finding_words(finding)}")
     if found.raised:
