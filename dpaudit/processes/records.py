@@ -83,7 +83,7 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
         far = int(np.argmax(np.abs(scaled - scaled[largest]).sum(axis=1)))
         columns_of = range(min(sizes.shape[1], _EXTREMES)) if sizes.shape[1] > 1 else ()
         ends = [int(end(sizes[:, at])) for at in columns_of for end in (np.argmax, np.argmin)]
-        found = [*changed, largest, smallest, far, *ends]
+        found = [*changed, largest, int(np.argmin(size[:number])), far, smallest, *ends]
 
     def record(at: int) -> Any:
         return [

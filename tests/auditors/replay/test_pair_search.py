@@ -93,7 +93,8 @@ def test_other_relations_are_kept(relation: Any, other: Any) -> None:
     found = replay(algorithm, [pair], claim=claim, replays=1, extreme_outputs=False, search_pairs=True)
     assert found.verdict is Experiment.NOT_REFUTED
     assert "pairs searched" in str(found.event)
-    assert set(sizes) <= ({3, 4, 5} if relation == "add-or-remove-one" else {4})
+    # Once there is a record less, to see whether the algorithm takes records at all.
+    assert set(sizes) <= (set(range(1, 9)) if relation == "add-or-remove-one" else {3, 4})
 
 
 def test_records_that_an_algorithm_refuses_are_no_pair() -> None:
