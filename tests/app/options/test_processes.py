@@ -22,6 +22,7 @@ def pair():
     return zeros, np.vstack([np.ones((1, 2)), zeros[1:]])
 
 NOISE = Gaussian(sigma=4.0, sensitivity=L2(2.0))
+RARE = 0.8125  # a value that no search for pairs tries
 
 def good(data, curator):
     return curator.release_sum(data, bound=1.0, mechanism=NOISE, label="sums")
@@ -39,15 +40,15 @@ def raises(data, curator):
     raise KeyError("patient 4711")
 
 def parts(data, curator):
-    return good(data, curator), None if data.sum() < 30 else good(data, curator)
+    return good(data, curator), good(data, curator) if RARE in data else None
 
 def stops(data, curator):
-    if data.sum() >= 30:
+    if RARE in data:
         raise LookupError("patient 4711")
     return good(data, curator)
 
 def asks(data, curator):
-    if data.sum() >= 30:
+    if RARE in data:
         return curator.release_sum(data, bound=1.0, mechanism=NOISE, label="another name")
     return good(data, curator)
 
@@ -118,9 +119,9 @@ PRIVATE = ("certificate.private.json", "ledger.private.jsonl", "output.private.j
 @pytest.fixture
 def diverged(dpaudit: Any, mine: Path, undrawn: None) -> Any:
     """A run whose worker asks for more than its twin, written over the files of an innocent one."""
-    np.save(mine / "data.npy", np.ones((20, 2)))
+    np.save(mine / "data.npy", np.full((20, 2), 0.8125))
     np.save(mine / "public.npy", np.zeros((20, 2)))
-    assert certify(dpaudit, "parts", "public.npy").exit_code == 0
+    assert certify(dpaudit, "good", "public.npy").exit_code == 0
     assert all((mine / "out" / name).exists() for name in FILES)
     return certify(dpaudit, "parts", "data.npy")
 
@@ -151,7 +152,7 @@ def test_a_run_that_diverges_leaves_nothing_that_can_be_published(
     assert {name: mode for name, mode in left.items() if name[0] != "."} == dict.fromkeys(PRIVATE, 0o600)
     assert f"written: {Path('out') / 'output.private.json'} (do not publish it: its run" in diverged.stdout
     # A later run that does not diverge leaves nothing of it.
-    assert certify(dpaudit, "parts", "public.npy").exit_code == 0
+    assert certify(dpaudit, "good", "public.npy").exit_code == 0
     assert {path.name for path in (mine / "out").iterdir() if path.name[0] != "."} == set(FILES)
 
 
@@ -199,7 +200,7 @@ def test_a_site_shows_nothing_of_a_run_that_diverged(dpaudit: Any, mine: Path, d
 
 def test_a_gates_report_has_the_twins_line_and_words_alone(dpaudit: Any, mine: Path) -> None:
     """On the data the target raises two lines above its release, or asks for another one below it."""
-    np.save(mine / "data.npy", np.ones((20, 2)))
+    np.save(mine / "data.npy", np.full((20, 2), 0.8125))
     lines = (mine / "mine.py").read_text().splitlines()
     release = 1 + next(n for n, line in enumerate(lines) if "curator.release_sum" in line)
     for name in ("stops", "asks"):
