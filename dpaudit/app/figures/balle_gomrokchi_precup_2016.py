@@ -26,6 +26,7 @@ from dpaudit.app.figures.published_claims import (
     Sentence,
     Table,
     above_zero,
+    all_of,
     converges,
     difference,
     estimate,
@@ -258,11 +259,15 @@ def _judged(results: Results) -> Iterator[Sentence]:
     for noise in SCHEDULES:
         plain, ridged = line_of("dp-lsw", noise, 2), line_of("dp-lsl", noise, 2)
         small, large = (ridged, plain, "small"), (plain, ridged, "large")
-        for (better, worse, size), m in ((small, first), (large, last)):
-            difference, name = errors.gap(worse, better, m), better.algorithm.upper()
+        # Two sizes at either end, where there are as many: one alone shows no more than that size.
+        several = max(1, min(2, len(errors.places) // 2))
+        ends = (small, errors.places[:several]), (large, errors.places[-several:])
+        for (better, worse, size), places in ends:
+            by_m = {m: errors.gap(worse, better, m) for m in places}
+            name = better.algorithm.upper()
             published = f"{name.removeprefix('DP-')} works better with {size} batches"
-            words = f"{name} is ahead by {_small(difference)} at m={m}"
-            yield Sentence(published, f"{noise}, pairs", above_zero(difference), words)
+            words = f"{name} is ahead by {' and '.join(f'{_small(gap)} at m={m}' for m, gap in by_m.items())}"
+            yield Sentence(published, f"{noise}, pairs", all_of(map(above_zero, by_m.values())), words)
     low, high = min(results.swept), max(results.swept)
     growth = math.sqrt(high / low)
     for noise in SCHEDULES if low < high else ():
