@@ -109,6 +109,8 @@ class Frame:
         words = {"text": "text", "whole": "whole numbers", "boolean": "yes or no", "number": "numbers"}
         wanted = ", ".join(words[kind] for kind in kinds if kind in words)
         remedy = f"convert it to one of these: {wanted}"
+        if "text" in kinds:
+            remedy += f"; as text by {_as_text(self.native, column)}"
         if self.columns[column] == "UInt64":
             remedy = "convert it to Int64"
         elif found == "number":
@@ -119,6 +121,21 @@ class Frame:
         found_words = f"column {column!r} of type {self.columns[column]}"
         why = "engines compare and convert other types differently"
         raise InvalidParameter(found_words, where=what, why=why, remedy=remedy)
+
+
+def _as_text(native: Any, column: str) -> str:
+    """The line that makes text of a column, in the words of its engine."""
+    match type(native).__module__.partition(".")[0].lstrip("_"):
+        case "polars":
+            return f"frame.with_columns(pl.col({column!r}).cast(pl.String))"
+        case "duckdb":
+            return f"""CAST("{column}" AS VARCHAR)"""
+        case "pyarrow":
+            return f"frame[{column!r}].cast(pyarrow.string()), in the place of that column"
+        case "pyspark":
+            return f"frame.withColumn({column!r}, frame[{column!r}].cast('string'))"
+        case _:
+            return f"frame[{column!r}] = frame[{column!r}].astype(str)"
 
 
 def opened(frame: Any) -> Frame:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
-from typing import Any
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.tables import cells
 from dpaudit.tables.hashing import MISSING, Hash, parts
 from dpaudit.tables.plan import Bins, Key, Kind, Measure, Plan, Sums
 
@@ -72,11 +70,15 @@ class Column:
 
 def column(series: nw.Series[Any], kind: Kind) -> Column:
     """A column as it is in a data frame."""
-    if kind in {"text", "objects"}:
-        cells: list[Any] = list(map(_text if kind == "text" else _cell, series.to_list()))
-        known = sorted(set(cells) - {None}, key=_in_order)
+    if kind == "amounts":
+        numbers = np.array([cells.amount(each) for each in series.to_list()], dtype=np.float64)
+        return Column("number", numbers, np.isnan(numbers))
+    if kind in _READERS:
+        found: list[Any] = list(map(_READERS[kind], series.to_list()))
+        kind = "text" if kind == "words" else kind
+        known = sorted(set(found) - {None}, key=_in_order)
         place = {each: i for i, each in enumerate(known)}
-        order = np.fromiter((-1 if each is None else place[each] for each in cells), np.int64, len(cells))
+        order = np.fromiter((-1 if each is None else place[each] for each in found), np.int64, len(found))
         return Column(kind, order, order < 0, tuple(known))
     missing = series.is_null().to_numpy().astype(np.bool_)
     if missing.any():
@@ -85,36 +87,12 @@ def column(series: nw.Series[Any], kind: Kind) -> Column:
     return Column(kind, values, missing | np.isnan(values) if kind == "number" else missing)
 
 
-def _text(value: object) -> str | None:
-    """A text as Python's own: a class that is made of it may say of itself what it equals."""
-    return value if type(value) is str else str.__str__(value) if isinstance(value, str) else None
-
-
-def _cell(value: Any) -> str | float | None:
-    """One of pandas' objects: a text, a number or yes or no as a double, or no value.
-
-    All numbers that are equal are the same: of 1.5 and its decimal pandas' categories keep the first.
-    """
-    real: Any = value
-    if type(value) is str:
-        return value
-    if type(value) in {int, float, bool}:
-        pass
-    elif isinstance(value, np.timedelta64):  # to numpy it is a whole number
-        return None
-    elif isinstance(value, complex | np.complexfloating):
-        real = math.nan if value.imag else value.real
-    elif not isinstance(value, np.bool_ | Real | Decimal):
-        return _text(value)
-    # A class that is made of a number may say of itself what it equals.
-    own: Any = int if isinstance(real, int) else float if isinstance(real, float) else type(real)
-    try:
-        number = own.__float__(real)
-    except OverflowError:
-        number = math.inf if own.__gt__(real, 0) else -math.inf
-    except ValueError:  # a decimal's signal
-        return None
-    return None if math.isnan(number) else number
+#: How each cell of a column is read that is no number.
+_READERS: Final[dict[Kind, Callable[[Any], Any]]] = {
+    "text": cells.text,
+    "objects": cells.cell,
+    "words": cells.word,
+}
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:

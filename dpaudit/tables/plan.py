@@ -9,7 +9,9 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.noise.grid import FINEST
 
 #: What a column holds or is read as: text, whole numbers, yes or no, doubles, or pandas' objects of any kind.
-Kind: TypeAlias = Literal["text", "whole", "boolean", "number", "objects"]
+#: A key of objects is read as its groups are given: each cell as its text (``words``), or as a number
+#: (``amounts``).
+Kind: TypeAlias = Literal["text", "whole", "boolean", "number", "objects", "words", "amounts"]
 
 #: A group: one value for each key.
 Key: TypeAlias = tuple[Any, ...]

@@ -319,7 +319,10 @@ def _plain(found: Facts | None) -> Mapping[str, Any] | None:
 def _elsewhere(make: Callable[[], Any]) -> Any:
     """What a function returns in a fork of this process, in which it may start threads; plain values."""
     if sys.platform != "linux" or has_polars_threads():
-        return make()
+        try:
+            return make()
+        except Exception as error:  # noqa: BLE001  (whatever the author's function raises)
+            raise _unopened(error) from None
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks in a process with threads

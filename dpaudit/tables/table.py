@@ -24,6 +24,7 @@ from dpaudit.mechanisms import AnyMechanism, Array, Exponential, Gaussian, KeySe
 from dpaudit.mechanisms.selecting.keys import Keys
 from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.asking import complete, no_such
+from dpaudit.tables.cells import word
 from dpaudit.tables.frames import Frame, opened, require_known_units
 from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
 from dpaudit.tables.plan import LARGEST_EXACT, Bins, Key, Kind, Measure, Plan, Sums, square, value
@@ -465,11 +466,10 @@ class Table:
         keys, known = by or self.keys, None
         if listed := groups if by else self.groups if self.keys else ():
             known = tuple(tuple(dict.fromkeys(each)) for each in zip(*listed, strict=True))
+        given = None if known is None else dict(zip(keys, known, strict=True))
         plan = Plan(
             unit=self.unit,
-            columns=tuple(
-                (name, self._read_as(name, keys, chosen=known is None)) for name in sorted(self.frame.kinds)
-            ),
+            columns=tuple((name, self._read_as(name, keys, given)) for name in sorted(self.frame.kinds)),
             keys=keys,
             groups=known,
             rows_per_unit=self.rows_per_unit,
@@ -484,11 +484,16 @@ class Table:
             raise InvalidParameter(what, where="curator.table", why="sums are of 64 bits", remedy=remedy)
         return sums
 
-    def _read_as(self, name: str, keys: tuple[str, ...], *, chosen: bool) -> Kind:
-        """What a column is read as: the same in every type that pandas could infer."""
+    def _read_as(self, name: str, keys: tuple[str, ...], given: Mapping[str, Sequence[Any]] | None) -> Kind:
+        """What a column is read as: the same in every type that pandas could infer.
+
+        `given` are the keys' public values, None where keys are chosen: their type says what objects are.
+        """
         kind = self.frame.kinds[name]
+        if kind == "objects" and name in keys:
+            return "text" if given is None else "words" if isinstance(given[name][0], str) else "amounts"
         if kind == "objects":
-            return "text" if name == self.unit or (chosen and name in keys) else kind
+            return "text" if name == self.unit else kind
         return kind if kind == "text" or name == self.unit or name in keys else "number"
 
     def _released(self, measure: Measure, label: str, cost: AnyGuarantee) -> Answer:
@@ -592,6 +597,7 @@ class Table:
             remedy = f"give each key as {wanted.__name__}: {strange[0]!r} is none"
             if kind == "objects":
                 remedy = "give all keys as str, all as int or all as bool"
+                remedy += f": as text this one is {text!r}" if (text := word(strange[0])) is not None else ""
             if strange[0] is None:
                 remedy = "leave None out: rows without a value are in no group"
             raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)

@@ -20,6 +20,7 @@ from dpaudit import L2, ZCDP, Claim, Curator, Gaussian
 from dpaudit.app.options.data_files import read_data
 from dpaudit.pipeline.certify import certified
 from tests.seams.case import Case
+from tests.tables.test_carried import PROGRAM, said
 
 RARE = "rare disease of u7"
 COST = ZCDP(rho=0.1)
@@ -163,6 +164,39 @@ def _query(query: str) -> Callable[[], str]:
     return lambda: _read("visits.db", _database, "duckdb:{path}?" + query)
 
 
+# Keys that pandas holds as objects.
+
+
+def _by_key(own: Any, keys: list[Any]) -> str:
+    """Whether 5,000 rows are counted near 5,000, or which remedy is given."""
+    frame = pd.DataFrame({"patient": [f"p{i}" for i in range(len(own))], "own": own})
+
+    def count(frame: Any, curator: Curator) -> Any:
+        table = curator.table(frame, unit="patient").bound(rows_per_unit=1)
+        return table.group_by("own", keys=keys).count(cost=COST)
+
+    try:
+        found = dpaudit.run(count, frame, claim=_CLAIM).output[keys[0]]
+    except dpaudit.DpauditError as error:
+        return f"{type(error).__name__}: {error}"
+    return "near 5000" if abs(found - 5000) < 100 else "far from 5000"
+
+
+_CLAIM = Claim(COST, unit="patient", neighbouring="add-or-remove-one")
+_DAY = pd.Series(pd.to_datetime(["2026-01-01"] * 5000))
+
+
+# Polars, whose threads a fork lacks.
+
+
+def _polars() -> str:
+    """What a program of its own says that has used Polars, within a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "count.py"
+        path.write_text(PROGRAM)
+        return said(path, "frame")
+
+
 # Where a finding stands.
 
 
@@ -187,7 +221,7 @@ def _one_unit(frame: Any, curator: Curator) -> Any:
 _ALL = {"patient": ["u7"] * 5, "ward": ["ICU"] * 5}
 _CAUGHT = r"InvalidParameter: .*no keys.*"
 _INNOCENT = "PROVED, NOT_REFUTED"
-_LEVELS, _FILES = "metadata of a table", "data files"
+_LEVELS, _FILES, _KEYS = "metadata of a table", "data files", "keys held as objects"
 
 CASES = [
     Case(
@@ -329,6 +363,63 @@ CASES = [
         planted=False,
         verdict=_query("WITH own AS (FROM visits) SELECT * FROM own"),
         expected=r"read: \[\('p1',\)\]",
+    ),
+    Case(
+        _KEYS,
+        "keys are texts of intervals",
+        planted=False,
+        verdict=lambda: _by_key(pd.cut([1] * 5000, [0, 3]), ["(0, 3]"]),
+        expected="near 5000",
+    ),
+    Case(
+        _KEYS,
+        "keys are texts of dates",
+        planted=False,
+        verdict=lambda: _by_key(_DAY.dt.date, ["2026-01-01"]),
+        expected="near 5000",
+    ),
+    Case(
+        _KEYS,
+        "keys are texts of periods held as objects",
+        planted=False,
+        verdict=lambda: _by_key(_DAY.dt.to_period("M").astype(object), ["2026-01"]),
+        expected="near 5000",
+    ),
+    Case(
+        _KEYS,
+        "keys are texts of numbers held as objects",
+        planted=False,
+        verdict=lambda: _by_key(pd.Series([1] * 5000, dtype=object), ["1"]),
+        expected="near 5000",
+    ),
+    Case(
+        _KEYS,
+        "keys are numbers of texts held as objects",
+        planted=False,
+        verdict=lambda: _by_key(pd.Series(["1"] * 5000, dtype=object), [1]),
+        expected="near 5000",
+    ),
+    Case(
+        _KEYS,
+        "keys are dates",
+        planted=True,
+        verdict=lambda: _by_key(_DAY.dt.date, [_DAY[0].date()]),
+        expected="InvalidParameter: .*as text this one is '2026-01-01'",
+    ),
+    Case(
+        _KEYS,
+        "keys of a column of periods",
+        planted=True,
+        verdict=lambda: _by_key(_DAY.dt.to_period("M"), ["2026-01"]),
+        expected=r"InvalidParameter: .*as text by frame\['own'\] = frame\['own'\].astype\(str\)",
+    ),
+    Case(
+        "threads and forks",
+        "a Polars frame is certified where Polars was used",
+        planted=False,
+        verdict=_polars,
+        expected=_INNOCENT.replace(",", ""),
+        nightly=True,
     ),
     Case(
         "place of a finding",

@@ -169,7 +169,7 @@ def test_the_holder_is_warned_of_a_run_that_stops_where_its_twin_goes_on() -> No
     """The certificate, which others read, may not tell that a row has no unit."""
     nobody = visits()
     nobody.loc[0, "patient"] = None
-    with pytest.warns(UserWarning, match="raises DataError where its twin(.|\n)*nothing of the data"):
+    with pytest.warns(UserWarning, match="it ends where its twin(.|\n)*nothing of the data"):
         found = certified(claimed(report), nobody, in_process=False, auditor=quickly)
     assert found.proof is Proof.PROVED
 

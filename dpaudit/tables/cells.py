@@ -1,0 +1,83 @@
+"""Cells of pandas' objects, each read by its own value: as it is, as text, or as a number."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Final
+
+import numpy as np
+
+#: Package and class of values that are written in one way.
+_WITH_TEXT: Final = {
+    ("datetime", "date"),
+    ("datetime", "datetime"),
+    ("datetime", "time"),
+    ("datetime", "timedelta"),
+    ("uuid", "UUID"),
+    ("pandas", "Timestamp"),
+    ("pandas", "Timedelta"),
+    ("pandas", "Period"),
+    ("pandas", "Interval"),
+}
+
+
+def text(value: object) -> str | None:
+    """A text as Python's own: a class that is made of it may say of itself what it equals."""
+    return value if type(value) is str else str.__str__(value) if isinstance(value, str) else None
+
+
+def cell(value: Any) -> str | float | None:
+    """One of pandas' objects: a text, a number or yes or no as a double, or no value.
+
+    All numbers that are equal are the same: of 1.5 and its decimal pandas' categories keep the first.
+    """
+    real: Any = value
+    if type(value) is str:
+        return value
+    if type(value) in {int, float, bool}:
+        pass
+    elif isinstance(value, np.timedelta64):  # to numpy it is a whole number
+        return None
+    elif isinstance(value, complex | np.complexfloating):
+        real = math.nan if value.imag else value.real
+    elif not isinstance(value, np.bool_ | Real | Decimal):
+        return text(value)
+    # A class that is made of a number may say of itself what it equals.
+    own: Any = int if isinstance(real, int) else float if isinstance(real, float) else type(real)
+    try:
+        number = own.__float__(real)
+    except OverflowError:
+        number = math.inf if own.__gt__(real, 0) else -math.inf
+    except ValueError:  # a decimal's signal
+        return None
+    return None if math.isnan(number) else number
+
+
+def word(value: Any) -> str | None:
+    """One of pandas' objects as text; None for no value, and for what has no text of its own.
+
+    A number is written as the shortest that is equal: 1, 1.0 and True are "1".
+    """
+    found = cell(value)
+    if isinstance(found, float | int):
+        found = float(found)
+        return str(int(found)) if found.is_integer() else repr(found)
+    if found is not None:
+        return found
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    kind = type(value)
+    return str(value) if (kind.__module__.partition(".")[0], kind.__name__) in _WITH_TEXT else None
+
+
+def amount(value: Any) -> float:
+    """One of pandas' objects as a number, also where it is written as text; NaN for all else."""
+    found = cell(value)
+    if isinstance(found, str):
+        try:
+            found = float(found) if found.isascii() and "_" not in found else None
+        except ValueError:
+            found = None
+    return math.nan if found is None else float(found)
