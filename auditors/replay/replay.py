@@ -22,6 +22,7 @@ from dpaudit.auditors.replay.forced_samples import SampleTest, drawn_by_place
 from dpaudit.auditors.replay.hidden_samples import Unit, best_excess
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
 from dpaudit.auditors.replay.pair_search import Found, require_records, search
+from dpaudit.auditors.replay.public_noise import public_noise
 from dpaudit.auditors.replay.recording import (
     Recording,
     Runs,
@@ -58,8 +59,8 @@ ROUNDING = 2.0**-48
 #: Where no number of replays is asked for: so many in each direction first, and so many at most.
 FIRST, MOST = 6, 100
 
-#: Tells the seeds of forced samples from all others.
-_OF_SAMPLES = 0xC0125
+#: Tells the seeds of forced samples, and of samplers of an author's own, from all others.
+_OF_SAMPLES, _OF_SAMPLERS = 0xC0125, 0x09A9E
 
 #: A billion replays of the shortest algorithm take days.
 MOST_REPLAYS = 10**9
@@ -379,6 +380,12 @@ class _Audited:
                         self._record_and_compare(runs, pair, noise, noise.circumstance(runs.public), ROUNDING)
             self._losses(runs, pilot, other, pair, seed)
         except likelihood.NoDensity as error:
+            if any(entry.release.mechanism.drawn_by_caller for entry in pilot.transcript.entries):
+                self.note(
+                    public_noise(
+                        runs, pilot, pair, np.random.SeedSequence([*seed.generate_state(4), _OF_SAMPLERS])
+                    )
+                )
             self.reasons.append(f"the exact loss is not known: {error}")
 
     def samples_untested(self, figures: dict[str, Any]) -> list[Condition]:

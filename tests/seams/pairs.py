@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, Pair, audit
+from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, OpaquePureDP, Pair, audit
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from tests.seams.case import Case
 
@@ -200,6 +200,20 @@ def _of_users(data: Any, curator: Curator) -> Any:
     return curator.release(sum(min(1.0, each) for each in sums), _SUM, label="sum")
 
 
+def _noised_by(stream: str) -> Algorithm:
+    """A sampler of the author's own, whose Laplace noise is a public stream's or the curator's."""
+
+    def algorithm(data: Any, curator: Curator) -> Any:
+        def sampler(value: Any, generator: np.random.Generator) -> Any:
+            streams = {"curator": generator, "public": curator.public("noise")}
+            return value + streams.get(stream, np.random.default_rng(0)).laplace()
+
+        known = OpaquePureDP(epsilon=1.0, justification="Laplace noise")
+        return curator.release_opaque(np.clip(data, 0.0, 1.0).sum(), sampler, known, label="sum")
+
+    return algorithm
+
+
 def _verdict(algorithm: Algorithm, pair: Pair, unit: str, relation: Any) -> str:
     claim = Claim(ApproxDP(epsilon=9.0, delta=1e-5), unit=unit, neighbouring=relation)
     found = audit(algorithm, pair, claim=claim)
@@ -233,6 +247,16 @@ def _innocent(name: str, algorithm: Any, pair: Pair, unit: str = "record") -> Ca
     return Case("preprocessing", name, False, verdict, "NOT_REFUTED")
 
 
+def _public_noise(stream: str) -> Case:
+    planted = stream != "curator"
+
+    def verdict() -> str:
+        return _verdict(_noised_by(stream), _PAIRS["replaced"], "record", "replace-one")
+
+    expected = "REFUTED leak .*" if planted else "INCONCLUSIVE"  # no density of it is known
+    return Case("public noise", f"noise of an own sampler: {stream}", planted, verdict, expected)
+
+
 _COUNTS, _MORE_COUNTS = np.array([[10.0, 20.0, 30.0], [11.0, 20.0, 30.0]])
 _HOT = np.eye(4)[_GENERATOR.integers(0, 4, 30)]
 _HOT_OTHER = np.concatenate([_HOT[:3], [np.roll(_HOT[3], 1)], _HOT[4:]])
@@ -258,6 +282,7 @@ CASES: list[Case] = [
     *_cases("update when a private count doubles", _schedule, "trajectories"),
     *_cases("levels of the data", _levels, "people"),
     *_cases("ages over the largest", _ages, "people"),
+    *map(_public_noise, ("public", "seed", "curator")),
     _innocent("vector of counts", _statistics, Pair(_COUNTS, _MORE_COUNTS)),
     _innocent("total of a vector of counts", _total, Pair(_COUNTS, _MORE_COUNTS)),
     _innocent("one-hot rows", _one_hot, Pair(_HOT, _HOT_OTHER)),

@@ -1,0 +1,119 @@
+"""Samplers of an author's own that draw nothing from the curator, so that their noise is public.
+
+A release of `Curator.release_opaque` has no density, and the exact loss is not known. But a sampler that does
+not touch the generator that it is handed returns a function of the value and of what is public. If two data
+sets of a pair then give two answers after the same releases, no secret separates them.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.auditors.comparison.output_comparison import first_difference
+from dpaudit.auditors.replay.recording import Recording, Runs, fresh
+from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import Entry, LiveNoise
+from dpaudit.mechanisms import Array
+from dpaudit.processes.hosted import Hosted
+
+#: Of one release: its label, whether its sampler used its generator or failed, and what it returned.
+_Note = tuple[str, bool, Array]
+
+
+class _Noticed(np.random.Generator):
+    """A generator that notices whether anything of it is used, as for a draw or a copy."""
+
+    used = False
+
+    def __getattribute__(self, name: str) -> Any:
+        """The attribute; any but `used` is noted."""
+        if name != "used":
+            np.random.Generator.__setattr__(self, "used", True)
+        return super().__getattribute__(name)
+
+
+class SamplerWatch:
+    """Runs an algorithm, and calls each sampler of its opaque releases once more beforehand."""
+
+    def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
+        self._algorithm = algorithm
+        #: The notes of the last run.
+        self.drawn: list[_Note] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: its notes are read after the run; the algorithm inside is a fresh copy already."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """The algorithm's attribute."""
+        return getattr(self._algorithm, name)
+
+    def __call__(self, data: Any, curator: Curator) -> Any:
+        """Run the algorithm with its samplers watched."""
+        self.drawn = []
+        release = curator.release_opaque
+
+        def watched(
+            value: ArrayLike, sampler: Callable[..., Any], *rest: Any, label: str, **stated: Any
+        ) -> Any:
+            generator = _Noticed(np.random.PCG64(0))
+            failed, answer = False, np.zeros(0)
+            try:
+                answer = np.array(sampler(np.array(value, dtype=np.float64), generator), dtype=np.float64)
+            except Exception:  # noqa: BLE001  (whatever the sampler raises, it raises again in its release)
+                failed = True
+            self.drawn.append((label, failed or generator.used, answer))
+            return release(value, sampler, *rest, label=label, **stated)
+
+        setattr(curator, "release_opaque", watched)  # noqa: B010  (a plain assignment is refused by the checker)
+        try:
+            return self._algorithm(data, curator)
+        finally:
+            delattr(curator, "release_opaque")
+
+
+def public_noise(runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence) -> list[Finding]:
+    """Return a finding for each release whose noise is public and whose answer the pair moves.
+
+    Three runs: a recording, its replay on the same data, and on the neighbour. `pilot` is an ordinary
+    recording, which knows the releases' places in the code.
+    """
+    algorithm = runs.algorithm
+    watch: Any = (
+        algorithm.inside(SamplerWatch) if isinstance(algorithm, Hosted) else SamplerWatch(fresh(algorithm))
+    )
+    runs = replace(runs, algorithm=watch, moved=set())
+    recorded = runs.record(pair.data, LiveNoise(seed))
+    notes = [_notes(watch)]
+    for data in (pair.data, pair.neighbour):
+        runs.replay(data, recorded)
+        notes.append(_notes(watch))
+    places = _places(pilot)
+    findings: dict[str, Finding] = {}
+    for own, again, other in zip(*notes, strict=False):
+        label = own[0]
+        if not label == again[0] == other[0]:
+            break
+        if own[1] or other[1] or first_difference(own, again) is not None:
+            continue  # secret, or not the same on the same data
+        if first_difference(own[2], other[2]) is not None and label in places:
+            shown, detail = places[label].release.label, "its sampler uses nothing of the curator's generator"
+            detail += ", and its answer differs on the neighbour: the noise is public"
+            found = Finding(kind="leak", label=shown, detail=detail, where=places[label].where)
+            findings.setdefault(label, found)
+    return list(findings.values())
+
+
+def _notes(watch: Any) -> list[_Note]:
+    return [(str(label), bool(used), np.asarray(answer)) for label, used, answer in watch.drawn or ()]
+
+
+def _places(recorded: Recording) -> dict[str, Entry]:
+    """The entry of each label, as findings may show it."""
+    pairs = zip(recorded.transcript.entries, recorded.entries, strict=True)
+    return {entry.release.label: shown for entry, shown in pairs}
