@@ -158,9 +158,17 @@ def _flat(part: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(data: Any) -> _Parts | None:
-    """The arrays of numbers that hold the records' parts, of one length."""
+    """The arrays of numbers that hold the records' parts, of one length, without a type's metadata.
+
+    None for masked arrays: a changed copy would count what a mask hides.
+    """
     several = isinstance(data, tuple) and len(data) > 1 and all(isinstance(one, np.ndarray) for one in data)
     if not several and not isinstance(data, np.ndarray | list | tuple):
+        return None
+    if any(
+        isinstance(one, np.ma.MaskedArray)
+        for one in (data, *(data if isinstance(data, list | tuple) else ()))
+    ):
         return None
     try:
         parts = tuple(np.array(one) for one in (data if several else (data,)))
@@ -168,6 +176,7 @@ def _parts(data: Any) -> _Parts | None:
         return None
     if any(part.ndim == 0 or part.dtype.kind not in "biuf" for part in parts):
         return None
+    parts = tuple(part.view(part.dtype.str) for part in parts)
     return parts if len({len(part) for part in parts}) == 1 else None
 
 

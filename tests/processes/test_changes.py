@@ -97,3 +97,16 @@ def test_a_change_in_words_names_every_record_also_the_first() -> None:
         "record 1, column 3, at the largest values and record 4 taken out"
     )
     assert words([]) == "as it is"
+
+
+def test_a_mask_is_not_lost_and_metadata_are_not_kept() -> None:
+    """What a mask hides would count in a changed copy, and a type's metadata could be one unit's."""
+    masked = np.ma.MaskedArray([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 1], [0, 0]])
+    for data in (masked, list(masked), (masked, masked)):
+        assert records_of(data, data) is None
+        with pytest.raises(InvalidParameter, match="data of type"):
+            changed(data, ["double 0"])
+    rows = np.arange(3.0).astype(np.dtype("f8", metadata={"note": "of u7"}))
+    assert rows.dtype.metadata
+    for change in ("high 0", "drop 0", "double 0", "others-zero 1"):
+        assert not changed(rows, [change]).dtype.metadata
