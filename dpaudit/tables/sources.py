@@ -195,7 +195,7 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
                 new = []
             case "everyone":
                 all_rows = rest.with_columns(nw.lit(heaviest).cast(kind).alias(unit))
-                new = [own, own, all_rows, all_rows]
+                new = [all_rows, own, own, all_rows]
             case "new name":
                 values = {unit: known.fresh}
             case "strange":
@@ -214,7 +214,10 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
             case _:
                 pass
         new = [_with(each, schema, values) for each in new]
-        parts = [rest, *(each.select(*schema) for each in new)]
+        new = [each.select(*schema) for each in new]
+        # Half of many rows stand before the others': which of two like rows is kept may depend on order.
+        before = len(new) // 2 if change == "everyone" else 0
+        parts = [*new[:before], rest, *new[before:]]
         if frame.implementation.is_pyarrow():
             parts = _of_one_schema(parts, nw.to_native(frame).schema)
         return restore(nw.to_native(nw.concat(parts, how="vertical")))

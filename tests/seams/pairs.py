@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, OpaquePureDP, Pair, audit
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, OpaquePureDP, Pair, audit, certify
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from tests.seams.case import Case
 
@@ -247,6 +248,43 @@ def _innocent(name: str, algorithm: Any, pair: Pair, unit: str = "record") -> Ca
     return Case("preprocessing", name, False, verdict, "NOT_REFUTED")
 
 
+_FRAME = pd.DataFrame(
+    {
+        "user": [f"u{number}" for number in _GENERATOR.integers(0, 12, 40)],
+        "x": np.round(_GENERATOR.uniform(0.0, 10.0, 40), 2),
+        "town": _GENERATOR.choice(["Bern", "Genf"], 40),
+    }
+)
+
+
+def _of_range(frame: Any) -> Any:
+    low, high = (frame["x"].min(), frame["x"].max()) if len(frame) else (0.0, 1.0)
+    return frame.assign(x=(frame["x"] - low) / max(high - low, 1e-9))
+
+
+def _of_distinct(frame: Any) -> Any:
+    """Rows that are like another one's, whoever's that is, are dropped."""
+    return frame.drop_duplicates(["town", "x"]).assign(x=lambda rows: rows["x"] / 10.0)
+
+
+def _of_tens(frame: Any) -> Any:
+    return frame.assign(x=frame["x"] / 10.0)
+
+
+def _table(name: str, before: Callable[[Any], Any], *, planted: bool) -> Case:
+    def weekly(frame: Any, curator: Curator) -> Any:
+        table = curator.table(before(frame), unit="user").bound(rows_per_unit=3)
+        return table.group_by("town", keys=["Bern", "Genf"]).sum("x", lower=0, upper=1, cost=ZCDP(rho=0.05))
+
+    def verdict() -> str:
+        claim = Claim(ApproxDP(epsilon=5.0, delta=1e-5), unit="user", neighbouring="add-or-remove-one")
+        found = certify(weekly, _FRAME, claim=claim)
+        return f"{found.proof}, {found.experiment}"
+
+    expected = "PROVED, REFUTED" if planted else "PROVED, NOT_REFUTED"
+    return Case("preprocessing", name, planted, verdict, expected, nightly=True)
+
+
 def _public_noise(stream: str) -> Case:
     planted = stream != "curator"
 
@@ -282,6 +320,9 @@ CASES: list[Case] = [
     *_cases("update when a private count doubles", _schedule, "trajectories"),
     *_cases("levels of the data", _levels, "people"),
     *_cases("ages over the largest", _ages, "people"),
+    _table("table scaled by its own range", _of_range, planted=True),
+    _table("table without rows like another unit's", _of_distinct, planted=True),
+    _table("table scaled by a public range", _of_tens, planted=False),
     *map(_public_noise, ("public", "seed", "curator")),
     _innocent("vector of counts", _statistics, Pair(_COUNTS, _MORE_COUNTS)),
     _innocent("total of a vector of counts", _total, Pair(_COUNTS, _MORE_COUNTS)),
