@@ -212,8 +212,8 @@ class _Search:
             here = self._replay(base, at(middle), recorded)
             if not _ran(here):
                 return None
-            left = self._parted(recorded, here)
-            if not left and not self._parted(recorded, ends[1]):
+            left = self._diverges(recorded, here)
+            if not left and not self._diverges(recorded, ends[1]):
                 speeds = _moved(ends[0], here) / (middle - first), _moved(here, ends[1]) / (last - middle)
                 left = speeds[0] >= speeds[1] * (1.0 - 1e-6)
             first, last = (first, middle) if left else (middle, last)
@@ -234,7 +234,7 @@ class _Search:
             return bool(runs.between_sides(recorded, other) or runs.leaks(recorded, other))
         return False
 
-    def _parted(self, recorded: Recording, other: Recording) -> bool:
+    def _diverges(self, recorded: Recording, other: Recording) -> bool:
         """Whether something beside the queries differs, whatever the distance of the two data sets."""
         if flow_difference(recorded, other) is not None:
             return True

@@ -57,7 +57,7 @@ class Certified:
     """One run and everything that was made of it.
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
-    first, empty where it has no bound there. `parted` is how the run on the data diverged from its twin's,
+    first, empty where it has no bound there. `divergences` say where the data run diverged from its twin,
     for the data's holder alone, and `raised` what it did there, in words that may quote records; where they
     are not empty, nothing of the run may be published. `utility`, where it is asked for, has the algorithm's
     own measures of its output.
@@ -67,7 +67,7 @@ class Certified:
     accounted: Accounted
     approximate: Sequence[Bound]
     certificate: Certificate
-    parted: tuple[Finding, ...] = ()
+    divergences: tuple[Finding, ...] = ()
     utility: Mapping[str, float] = field(default_factory=dict)
     raised: tuple[str, ...] = ()
 
@@ -173,7 +173,7 @@ def certified(
                 options |= {} if target.process.kind != "in-process" else {"in_process": True}
                 audits = [auditor(target.replayed, target.pairs, **options)]
     apart = target.algorithm if isinstance(target.algorithm, Hosted) else None
-    parted, raised = (tuple(apart.findings), tuple(apart.raised)) if apart else ((), ())
+    divergences, raised = (tuple(apart.findings), tuple(apart.raised)) if apart else ((), ())
     approximate: Sequence[Bound] = ()
     if curves or opinion:
         with suppress(CannotBound):
@@ -189,9 +189,9 @@ def certified(
         profile=profile_points(made.ledger, found.accounting, found.composition) if curves else (),
         second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
         process=target.process,
-        diverged=bool(parted),
+        diverged=bool(divergences),
     )
-    return Certified(made, found, approximate, certificate, parted, figures, raised)
+    return Certified(made, found, approximate, certificate, divergences, figures, raised)
 
 
 _Parameters = ParamSpec("_Parameters")
@@ -206,7 +206,7 @@ def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parame
     @functools.wraps(whole, assigned=("__doc__", "__annotations__"))
     def certify(*args: _Parameters.args, **options: _Parameters.kwargs) -> Certificate:
         found = whole(*args, **options)
-        for each in found.parted:
+        for each in found.divergences:
             warnings.warn(f"for the data's holder alone: {each.detail}", RunDiverged, stacklevel=2)
         return found.certificate
 

@@ -288,4 +288,4 @@ def test_batches_are_drawn_beside_the_data_and_noise_elsewhere() -> None:
     inside = made.run.output > 0.5
     assert np.abs(made.run.output - inside).max() < 0.8
     assert 0 < inside.sum() < 80
-    assert not made.parted
+    assert not made.divergences

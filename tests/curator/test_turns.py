@@ -341,5 +341,5 @@ def test_steps_of_many_units_stay_within_the_reach_of_the_noise() -> None:
         return [float(stream.add(data)) for _ in range(40)]
 
     made = certified(many, np.ones(2000), claim=claim, pairs=(), seed=3, curves=False)
-    assert made.parted == ()
+    assert made.divergences == ()
     assert sum(made.run.output) == pytest.approx(2000.0, abs=60.0)

@@ -111,7 +111,7 @@ def test_what_is_published_is_the_twins_output() -> None:
     alone = run(leaks_the_mean, in_process=True)
     assert alone.run.output[1] == pytest.approx(0.9)
     assert (noisy == alone.run.output[0]).all()  # the same seed: the noise is that of a run in one process
-    assert made.parted == ()
+    assert made.divergences == ()
 
 
 def codes(made: Certified) -> set[Code]:
@@ -230,13 +230,13 @@ def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target, 
     """The same ledger as for the stand-in, and the same output but for noise; the pair shows nothing."""
     made = run(target, limits=minutes if target is hangs_for_large_data else Limits())
     innocent = run(target, ZEROS)
-    assert [finding.kind for finding in made.parted] == ["control-flow"]
-    assert innocent.parted == ()
+    assert [finding.kind for finding in made.divergences] == ["control-flow"]
+    assert innocent.divergences == ()
     assert [r.label for r in made.run.ledger.releases] == [r.label for r in innocent.run.ledger.releases]
     assert made.run.ledger.hash == innocent.run.ledger.hash
     assert "control-flow" not in made.certificate.model_dump_json()
     assert all(made.raised)
-    assert "105" not in str(made.parted[0])
+    assert "105" not in str(made.divergences[0])
 
 
 def sleeps_twice(data: Any, curator: Curator) -> Any:
@@ -250,7 +250,7 @@ def sleeps_twice(data: Any, curator: Curator) -> Any:
 
 def test_the_time_of_one_run_is_none_of_the_others(minutes: Limits) -> None:
     made = run(sleeps_twice, limits=minutes)
-    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert [finding.kind for finding in made.divergences] == ["control-flow"]
     assert len(made.run.ledger.releases) == 3
 
 
@@ -286,7 +286,7 @@ QUERY = np.zeros(3)
 )
 def test_a_request_that_is_none_parts_the_worker_from_its_twin(request_sent: Any) -> None:
     made = run(garbled(request_sent))
-    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert [finding.kind for finding in made.divergences] == ["control-flow"]
     assert [release.label for release in made.run.ledger.releases] == ["sums"]
 
 
@@ -317,7 +317,7 @@ def adapts(data: Any, curator: Curator) -> Any:
 
 def test_the_schedule_may_follow_the_answers() -> None:
     large, small = run(adapts), run(adapts, ZEROS)
-    assert large.parted == small.parted == ()
+    assert large.divergences == small.divergences == ()
     assert (len(large.run.output), len(small.run.output)) == (2, 1)
 
 
@@ -389,7 +389,7 @@ def test_every_mechanism_answers_as_in_one_process() -> None:
     there = run(everything, claim=claim, pairs=())
     twin = run(everything, claim=claim)
     assert twin.certificate.process.kind == "twin"
-    assert twin.parted == ()
+    assert twin.divergences == ()
     assert here.run.ledger.hash == there.run.ledger.hash == twin.run.ledger.hash
     outputs = here.run.output, there.run.output, twin.run.output
     *answers, opaque = zip(*outputs, strict=True)
@@ -429,7 +429,7 @@ def test_under_local_trust_user_by_user() -> None:
     data = Users((0.5, 1.0, 0.0))
     there = run(local, data, claim=claim, pairs=pair, auditor=quickly)
     here = run(local, data, claim=claim, pairs=pair, in_process=True)
-    assert there.parted == ()
+    assert there.divergences == ()
     assert there.run.output == here.run.output
     assert there.certificate.experiment == "NOT_REFUTED"
 
@@ -447,11 +447,11 @@ def test_a_forged_message_is_no_answer() -> None:
         return sums(data, curator)
 
     made = run(forges)
-    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert [finding.kind for finding in made.divergences] == ["control-flow"]
 
 
 def in_lockstep(target: Target) -> tuple[Any, list[Any]]:
-    """The output of one run with live noise, and how the worker and its twin parted."""
+    """The output of one run with live noise, and how the worker diverged from its twin."""
     with hosting(target, DATA, [PAIR], in_process=False, limits=Limits()) as hosted:
         made = dpaudit.run(hosted.algorithm, hosted.data, claim=CLAIM)
         return made.output, hosted.algorithm.findings
@@ -495,16 +495,18 @@ def forging(make: Callable[[], Any]) -> Target:
 )
 def test_values_of_another_kind_than_the_twins_are_neutral(given: Any) -> None:
     """Drawn live: an answer of another shape, or none at all, would tell the public of the data."""
-    output, parted = in_lockstep(forging(lambda: given))
-    assert [finding.kind for finding in parted] == ["control-flow"]
+    output, divergences = in_lockstep(forging(lambda: given))
+    assert [finding.kind for finding in divergences] == ["control-flow"]
     assert output.shape == (3,)
     assert np.abs(output).max() < 4.0 * 12
 
 
 def test_a_value_of_the_twins_own_kind_is_taken() -> None:
     """The innocent twin of those above: the same harness, and a sum as the curator makes it."""
-    output, parted = in_lockstep(forging(lambda: (OnGrid(np.full(3, 100 * 2**39, dtype=np.int64), -39),)))
-    assert parted == []
+    output, divergences = in_lockstep(
+        forging(lambda: (OnGrid(np.full(3, 100 * 2**39, dtype=np.int64), -39),))
+    )
+    assert divergences == []
     assert np.abs(output - 100.0).max() < 4.0 * 12
 
 
@@ -669,7 +671,7 @@ def too_large_a_value(data: Any, curator: Curator) -> Any:
 def test_a_refusal_that_the_data_cause_is_not_told_to_the_twin(target: Target) -> None:
     """Drawn live: exact noise has a range."""
     made = run(target, seed=None, claim=Claim(ZCDP(rho=1e20), unit="row", neighbouring="replace-one"))
-    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert [finding.kind for finding in made.divergences] == ["control-flow"]
     assert np.isfinite(np.array(made.run.output, dtype=np.float64)).all()
 
 
@@ -709,7 +711,7 @@ def test_what_the_algorithm_draws_itself_is_the_twins_own_after_they_part() -> N
 
     claim = Claim(ApproxDP(epsilon=2.0, delta=0.1), unit="row", neighbouring="replace-one")
     made = run(draws, claim=claim, seed=None)
-    assert len(made.parted) == 1
+    assert len(made.divergences) == 1
     assert made.run.output != 0.0
 
 

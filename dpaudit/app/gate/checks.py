@@ -163,7 +163,7 @@ class _Judge:
         places = replace(places, release=lambda label: place_in(made.of(label), self.root) or places.whole)
         findings = [*proof_findings(name, accounting, places)]
         findings += self._audit_findings(name, certificate.audits, places.whole)
-        findings += self._parted(name, found.parted, places.whole)
+        findings += self._divergences(name, found.divergences, places.whole)
         findings += policy_findings(self.gate, name, settings, found.accounted, places, self.baselines)
         return replace(
             checked,
@@ -236,8 +236,10 @@ class _Judge:
             return Places(whole, here or self.at("targets", name, "claim"), lambda _: whole)
         return Places(whole, claim or whole, lambda _: whole)
 
-    def _parted(self, name: str, parted: Sequence[verdicts.Finding], here: Place) -> Iterator[GateFinding]:
-        for one in parted:
+    def _divergences(
+        self, name: str, divergences: Sequence[verdicts.Finding], here: Place
+    ) -> Iterator[GateFinding]:
+        for one in divergences:
             place = place_in(one.where, self.root) or here
             yield GateFinding("refuted", name, f"{one.kind}: {one.detail}", place)
 

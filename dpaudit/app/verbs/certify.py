@@ -177,11 +177,11 @@ def certify(
     else:
         print_text(unwrapped(files))
     write_pair(folder, kept, target)
-    for finding in found.parted:
+    for finding in found.divergences:
         note(f"for the data's holder alone: {finding_words(finding)}")
     if found.raised:
         tell_raised(target, found.raised)
-    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.parted:
+    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.divergences:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
         ctx.exit(EXIT_INCONCLUSIVE)
