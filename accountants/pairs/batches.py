@@ -28,9 +28,11 @@ delta about the weight of k >= most.)
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import scipy
@@ -96,6 +98,30 @@ def swapped(pair: dominating.Batch, relation: Neighbouring) -> bool:
         sums = isinstance(pair.own, _OF_SUMS) and isinstance(pair.change, _OF_SUMS)
         return pair.fixed or pair.most is not None or not sums
     return relation is Neighbouring.REPLACE_ONE
+
+
+def under(pair: dominating.Batch, relation: Neighbouring) -> dominating.Batch:
+    """The pair with its inner change as a relation has it.
+
+    A unit that is zeroed keeps its place in a sample of bounded size, and the sum lacks the unit's own part;
+    nor is a zero farther than its own part from any unit that stands there in its place.
+    """
+    if relation is not Neighbouring.ZERO_OUT or not (pair.fixed or pair.most is not None):
+        return pair
+    return dataclasses.replace(pair, change=max(pair.change, pair.own, key=_moved))
+
+
+def _moved(pair: dominating.Inner) -> Fraction:
+    """How far noise on a sum is moved, among pairs of one kind of noise; 0 for all other pairs."""
+    match pair:
+        case dominating.Gaussian() | dominating.Laplace():
+            return pair.size
+        case dominating.DiscreteLaplace():
+            return pair.sensitivity
+        case dominating.DiscreteGaussian():
+            return pair.rho
+        case _:
+            return Fraction(0)
 
 
 def as_poisson(pair: dominating.Batch, *, replaced: bool) -> dominating.Sampled | None:

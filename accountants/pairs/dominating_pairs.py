@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
-from dpaudit.accountants.pairs.batches import as_batch, as_poisson, batch_losses, least_of, swapped
+from dpaudit.accountants.pairs.batches import as_batch, as_poisson, batch_losses, least_of, swapped, under
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term, merged_gaussian_term
 from dpaudit.accountants.pairs.mixtures import mixture_term
 from dpaudit.accountants.pairs.moments import log_moment
@@ -87,11 +87,11 @@ def losses(
         case dominating.Sampled():
             return [(_sampled(pair, mechanism, neighbouring), pair.times)]
         case dominating.Batch():
-            replaced = swapped(pair, neighbouring)
-            sampled = as_poisson(pair, replaced=replaced)
+            batch, replaced = under(pair, neighbouring), swapped(pair, neighbouring)
+            sampled = as_poisson(batch, replaced=replaced)
             if sampled is not None:
                 return [(_sampled(sampled, mechanism, Neighbouring.REPLACE_ONE if replaced else _ADDED), 1)]
-            return [(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term, 1)]
+            return [(batch_losses(batch, replaced=replaced, mixture_first=mixture_first).term, 1)]
         case dominating.Mixture():
             return [(mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first), 1)]
         case dominating.Approx(epsilon=approximate, delta=delta):

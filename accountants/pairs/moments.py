@@ -32,6 +32,7 @@ from dpaudit.accountants.pairs.batches import (
     batch_losses,
     swapped,
     term_log_moment,
+    under,
 )
 from dpaudit.accountants.pairs.comparisons import sparse_log_moment
 from dpaudit.accountants.pairs.mixtures import mixture_losses, mixture_term
@@ -105,12 +106,12 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             one = _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
             return one if pair.times == 1 else lambda t: pair.times * one(t) * (1.0 + ROUNDING)
         case dominating.Batch():
-            replaced = swapped(pair, neighbouring)
-            sampled = as_poisson(pair, replaced=replaced)
+            batch, replaced = under(pair, neighbouring), swapped(pair, neighbouring)
+            sampled = as_poisson(batch, replaced=replaced)
             if sampled is not None:
                 added = Neighbouring.REPLACE_ONE if replaced else Neighbouring.ADD_OR_REMOVE_ONE
                 return _sampled(sampled, mechanism, added, mixture_first=mixture_first)
-            return batch_log_moment(pair, replaced=replaced, mixture_first=mixture_first)
+            return batch_log_moment(batch, replaced=replaced, mixture_first=mixture_first)
         case dominating.Mixture():
             term = mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first)
             if isinstance(term, GaussianTerm):
@@ -144,10 +145,10 @@ def whole_log_moment(
     pair = mechanism.dominating_pair()
     match pair:
         case dominating.Batch():
-            replaced = swapped(pair, neighbouring)
-            if as_poisson(pair, replaced=replaced) is not None:
+            batch, replaced = under(pair, neighbouring), swapped(pair, neighbouring)
+            if as_poisson(batch, replaced=replaced) is not None:
                 return finite_part
-            lost = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term.infinite
+            lost = batch_losses(batch, replaced=replaced, mixture_first=mixture_first).term.infinite
             parts: tuple[dominating.Inner, ...] = (pair.change, pair.own)
         case dominating.Mixture():
             term = mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first)

@@ -25,8 +25,9 @@ class FixedSizeSampled(OnSample):
     units; where the relation adds or removes one, no data set that is considered has fewer. A replaced unit:
     the curve delta'(log(1 + q (e^epsilon - 1))) = q delta(epsilon), q = size/units (Balle, Barthe and
     Gaboardi 2018, Theorem 9). A unit added or removed: the mixture with weight q (Zhu, Dong and Wang 2022,
-    Theorem 11). Its cost does not depend on `contribution`: a unit that leaves the sample makes room for
-    another.
+    Theorem 11). A unit that leaves the sample makes room for another, so that its cost does not depend on
+    `contribution`, the norm of a unit's own part; but one that is zeroed keeps its place: then the larger of
+    both counts.
     """
 
     swaps = True
@@ -43,8 +44,7 @@ class FixedSizeSampled(OnSample):
 
     def dominating_pair(self) -> dominating.Batch:
         """The inner pair of a replaced unit, sampled."""
-        change, _ = self.inner_pairs()
-        return dominating.Batch(change, change, self.most_likely, fixed=True)
+        return dominating.Batch(*self.inner_pairs(), self.most_likely, fixed=True)
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
         """A random subset of the fixed size."""
@@ -76,8 +76,9 @@ class TruncatedPoissonSampled(OnSample):
     Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
     sampled unit is replaced by any other, under every relation, and `contribution` that when one is taken
     out. Neither bounds the other: rows between 1 and 2 have the sensitivity 1 and the contribution 2, rows of
-    norm at most 1 have 2 and 1. Where `contribution` is left out, the sensitivity bounds both. An inner
-    mechanism that adds no noise to a sum has its guarantee for both changes. `units` is the number of units;
+    norm at most 1 have 2 and 1. A unit that is zeroed keeps its place: then the larger of both counts. Where
+    `contribution` is left out, the sensitivity bounds both. An inner mechanism that adds no noise to a sum
+    has its guarantee for both changes. `units` is the number of units;
     where the relation adds or removes one, no data set that is considered has more. However many others are
     drawn, the sample is a Poisson sample or one of fixed size (Balle, Barthe and Gaboardi 2018; the mechanism
     is that of Chua et al. 2024).

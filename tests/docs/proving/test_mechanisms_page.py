@@ -60,7 +60,7 @@ def test_each_kind_has_its_entry_with_an_obligation(kind: str) -> None:
     assert section is not None
     obligation = section[1].partition("**Obligation.** ")[2].partition("\n\n")[0]
     # An opaque mechanism's theorem is its justification's.
-    assert re.search(r"\b(19|20)\d\d\b", obligation) or obligation.startswith("The justification shows")
+    assert re.search(r"\b(19|20)\d\d\b", obligation) or obligation.startswith("The `justification` shows")
     assert f"| [`{kind}`](#{kind}) |" in PAGE
 
 
