@@ -89,7 +89,7 @@ def sign(
     if certificate.diverged:
         what = "the certificate of a run that diverged from its twin"
         why = "records decided what was released, and a signed certificate is made to be shown"
-        remedy = "see what the algorithm did on the data, with --show-target-errors; then certify a new run"
+        remedy = "see what went wrong by `dpaudit certify --show-target-errors`; correct it and certify again"
         where = f"certificate of {certificate.algorithm!r}"
         raise NotCertifiable(what, where=where, why=why, remedy=remedy)
     signing: Ed25519PrivateKey = _key(Path(key), "private", password)

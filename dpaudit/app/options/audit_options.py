@@ -177,8 +177,8 @@ _OPTIONS = (
     option(
         "--search-pairs/--no-search-pairs",
         bool,
-        "Of replay: look for a worse pair with other values, and audit it as well; or for none, not even "
-        "among the given records, as is the default.",
+        "For replay: also look for a worse pair with other values, and audit it; or look for no other pair. "
+        "Default: try other pairs of the given records.",
         default=None,
     ),
     option("--guesses", COUNT, "For one-run: how many coins are guessed; default: chosen for the claim."),

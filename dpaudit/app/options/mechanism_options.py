@@ -91,7 +91,7 @@ def take_count(kind: str, stated: dict[str, Any], spelled: Callable[[str], str])
 def read_plan(path: Path, neighbouring: Neighbouring | None) -> tuple[list[Release], Neighbouring]:
     """The releases that a TOML file plans, each a table ``[[release]]``, and their relation.
 
-    It is the plan's, or the one that is given beside it, else add-or-remove-one.
+    The relation is the plan's or the option's; the default is add-or-remove-one.
 
     Raises `UsageError`: no such file, or no plan, or two relations; as `described`, naming file and release.
     """

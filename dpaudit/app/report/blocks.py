@@ -85,7 +85,7 @@ Block: TypeAlias = Heading | Paragraph | Badges | Items | Code | Grid | Picture
 
 
 def _printable(block: Block) -> Block:
-    """The block without characters that would turn text around or command what shows it."""
+    """Remove characters that reverse text or control the program that displays it."""
     if isinstance(block, Code):
         return Code(printable_lines(block.text))
     return type(block)(**all_printable(vars(block)))

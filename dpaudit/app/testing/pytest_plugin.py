@@ -104,7 +104,7 @@ def _fail(item: pytest.Item, words: str) -> NoReturn:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let what the plugin found stand against a skip or an expected failure; remember what failed.
+    """Keep the plugin's findings despite a skip or an expected failure; remember failed tests.
 
     A fixture may audit as well, and skip its test then, or do so when the test is over.
     """

@@ -64,8 +64,8 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
     Code.MAPPED_RECORDS: (
-        "that the records which rows were mapped from are the units' own, and that their values did not "
-        "choose the function: what an algorithm does before it calls `map=` is not seen"
+        "that each record given to `map=` is made of one unit's data, and that the data did not decide which "
+        "function is given: dpaudit does not see what the algorithm does before"
     ),
     Code.NOTHING_SHARED: (
         "that the algorithm takes the data from its argument alone, and that its runs leave nothing for each "

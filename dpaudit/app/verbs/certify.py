@@ -190,7 +190,7 @@ def certify(
 def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
     """Write page, output and certificate; say where everything is, and whether the output may go further.
 
-    The certificate comes last: where it stands, everything else does, and the ledger is the one it names.
+    The certificate is written last, so that it exists only beside all other files and the ledger it names.
     Nothing of a run that diverged may go further: every file has its private name, and is its owner's alone.
     """
     certificate = found.certificate
