@@ -150,7 +150,7 @@ _MOST_EXPOSURES = 4096
 
 
 class _OnDraw:
-    """The mechanisms of the releases on one draw, and what they are counted under; None: not counted yet."""
+    """The mechanisms of the releases on one draw, and the key that counts them; None: not counted yet."""
 
     __slots__ = ("counted", "draw", "mechanisms")
 
@@ -206,7 +206,7 @@ class Composition:
         return any(len(on.mechanisms) > 1 for on in self._draws.values())
 
     def has_draw(self, sample: str | None) -> bool:
-        """Whether a release is on the sample of that name."""
+        """Whether an earlier release names this sample."""
         return sample in self._draws
 
     @property
@@ -271,7 +271,7 @@ class Composition:
         self._changed[sample] = None
 
     def _gather(self) -> None:
-        """Count the releases of each sample that changed as the one mechanism that they are together.
+        """Count the releases of each changed sample as one mechanism.
 
         Raises `CannotBound`: no bound is known for the mechanisms on a sample.
         """

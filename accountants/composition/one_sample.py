@@ -1,10 +1,11 @@
-"""Mechanisms on one sample, as one mechanism on it.
+"""Several mechanisms on one sample, composed into one sampled mechanism.
 
 Given the sample, the mechanisms on it compose one after another, each chosen from all earlier outputs. A pair
-that dominates this composition for every two neighbouring samples is sampled as the pair of one mechanism is:
-the theorems about samples hold for any mechanism inside (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9;
-Zhu, Dong and Wang 2022, Theorem 11). Releases on other samples may come in between: interactive mechanisms
-cost together what they cost one after another, however their answers are interleaved (Vadhan and Zhang 2023).
+that dominates this composition for every two neighbouring samples may be sampled like the pair of a single
+mechanism, because the theorems about sampling hold for any mechanism (Balle, Barthe and Gaboardi 2018,
+Theorems 8 and 9; Zhu, Dong and Wang 2022, Theorem 11). Releases on other samples may come in between:
+interactive mechanisms cost together what they cost one after another, however their answers are interleaved
+(Vadhan and Zhang 2023).
 """
 
 import math
@@ -42,10 +43,10 @@ _TOGETHER = "mechanisms on one sample, composed"
 def on_one_sample(runs: Runs, neighbouring: Neighbouring) -> AnySampledSum:
     """Return one mechanism that costs as much as all of `runs` on one sample; all state the same sampling.
 
-    Gaussian noise: a unit moves all sums together, over their noise, by the root of the sum of (sensitivity /
-    sigma)^2, however each query is chosen from earlier outputs (Dong, Roth and Su 2022, Corollary 3.3). A
-    unit's own part, `contribution`, adds up likewise: of the parts of two units, of bounded length, those in
-    opposite directions are the worst ones, whatever the earlier outputs. Pure mechanisms: the sum of their
+    Gaussian noise: a unit moves all sums together, measured in their noise, by the root of the sum of
+    (sensitivity / sigma)^2, even if each query depends on earlier outputs (Dong, Roth and Su 2022, Corollary
+    3.3). A unit's own part, `contribution`, adds up likewise: for two units' parts of bounded length the
+    worst case is opposite directions, whatever the earlier outputs. Pure mechanisms: the sum of their
     epsilons. Other noise over a Poisson sample: the sum of their rhos, unless a unit is replaced.
 
     Raises `CannotBound`: no bound is known.
@@ -68,7 +69,7 @@ def on_one_sample(runs: Runs, neighbouring: Neighbouring) -> AnySampledSum:
 
 
 def without_samples(releases: Iterable[Release], neighbouring: Neighbouring) -> Iterator[Release]:
-    """Yield the same releases, with those of one sample as one at the place of the first.
+    """Yield the releases, with all releases on one sample replaced by one, in the first one's place.
 
     Raises as `on_one_sample`, and `InvalidParameter`: releases of one sample state different draws.
     """
@@ -89,10 +90,11 @@ def without_samples(releases: Iterable[Release], neighbouring: Neighbouring) -> 
 
 
 def gaussians_together(ratios: Iterable[tuple[Fraction, int]]) -> Gaussian:
-    """Return Gaussian noise that costs as much as noise of these sensitivity/sigma, each so many times."""
+    """Return Gaussian noise that costs as much as the given ratios sensitivity/sigma, each with its count."""
     mu = sqrt_up(sum((ratio**2 * count for ratio, count in ratios), Fraction(0)))
     if not math.isfinite(mu):
-        raise CannotBound("Gaussian noise past every double", where="Release.sample", remedy="add noise")
+        what = "the sensitivity of all Gaussian noise together, over its sigma, exceeds every double"
+        raise CannotBound(what, where="Release.sample", remedy="add noise")
     return Gaussian(sigma=1.0, sensitivity=L2(mu))
 
 
@@ -103,10 +105,10 @@ def _gaussian(runs: Runs) -> Gaussian | None:
 
 
 def _contribution(runs: Runs, neighbouring: Neighbouring) -> float | None:
-    """The bound on a unit's own part of all sums, each over its noise; a sensitivity that bounds both counts.
+    """The bound on a unit's own part of all sums, measured in noise; the default is each sensitivity.
 
-    None where no release states one, and, of a replaced unit in a Poisson sample, where some release does
-    not: its cost is then that without amplification, as of a single release.
+    None if no release states one. Under replace-one and Poisson sampling also None if any release states
+    none: the cost is then not amplified, as for a single release.
     """
     stated = [(one, count) for one, count in runs if isinstance(one, OnSample)]
     known = [one.contribution is not None for one, _ in stated]

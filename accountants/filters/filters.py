@@ -20,9 +20,9 @@ from dpaudit.mechanisms import AnyMechanism
 def require_own_draw(composition: Composition, release: Release) -> None:
     """Raise `CannotBound` for a release on the sample of an earlier one, whose cost depends on the outputs.
 
-    What a sample hides of the second release depends on what the first one has shown of the sample. What both
-    cost together is a bound if both are always made. It is none if the second one is made only after outputs
-    that tell that the unit was drawn, as a run that is held to a budget may do.
+    How much a sample hides of the second release depends on what the first one has revealed of the sample.
+    The joint cost is a bound only if both releases are always made. A run that is held to a budget may make
+    the second one only after an output that reveals that the unit was drawn.
     """
     if composition.has_draw(release.sample):
         what = f"a second release on sample {release.sample!r} in a run that is charged release by release"

@@ -1,16 +1,16 @@
-"""Forced samples: whether each sum is the one over the sample that was drawn for it, and over no other.
+"""Forced samples: whether each sum is over exactly the units that were drawn for it.
 
-An algorithm that is given the places of those who were drawn may sum other rows than theirs, and the ledger
-states the sample all the same. So the samples are forced, in several runs on the same data whose releases
-return the same: see `dpaudit.curator.coins`. Then
+An algorithm that is given the places of the drawn units may sum other rows, and the ledger states the sample
+all the same. So the auditor forces the samples, in several runs on the same data whose releases return the
+same values (`dpaudit.curator.coins`). It checks that
 
-- each sum satisfies its own draw's equations: it is made of the rows of those who were drawn for it, each a
-  function of its own unit's record, at whatever place the algorithm keeps that record;
-- the releases, their draws and the output are the same, as nothing else may tell who was drawn.
+- each sum satisfies the equations of its own draw: it adds the rows of the units that were drawn for it, and
+  each row is a function of its own unit's record, wherever the algorithm stores that record;
+- the releases, their draws and the output are the same in all runs: nothing else may reveal who was drawn.
 
-With the rows of both data sets of a pair differing in one unit's, which every replay checks, these two make
-the sums those over secret samples that the ledger states. The order of the records, or a relabelling of them
-that no sample decides, is no fault.
+Every replay also checks that the rows of a pair's two data sets differ in one unit's row. Together these show
+that the sums are those over secret samples that the ledger states. The order of the records, or a relabelling
+of them that no sample decides, is no fault.
 """
 
 import math
@@ -52,9 +52,9 @@ class SampleTest:
 
     Attributes:
         drawn: the labels of releases whose samples were drawn by places.
-        tested: those of them whose sums were held against their draws.
-        still: by label, the log of the chance that sums over samples of one size are the same in all runs, as
-            they were, or None once one was not; and their place in the code.
+        tested: those whose sums were compared with their draws.
+        still: by label, for samples of fixed size: the log probability that the sums are equal in all runs by
+            chance, or None once they differed; and the release's place in the code.
     """
 
     drawn: set[str] = field(default_factory=set)
@@ -130,7 +130,7 @@ class SampleTest:
 
 
 def _failed(runs: Runs, pilot: Recording, base: Recording, data: object) -> list[Finding]:
-    """What is found where the first run fails, and would not if everybody were drawn."""
+    """The findings of a first run that fails, and does not fail if everybody is drawn."""
     if isinstance(base.error, TargetDied) or flow_difference(base, runs.replay(data, base)) is None:
         return []
     made, planned = len(base.entries), pilot.entries
@@ -175,7 +175,7 @@ def _adds_up(asked: Sequence[Entry], seed: int, number: int, mechanism: OnSample
 
 
 def _why(asked: Sequence[Entry], seed: int, draws: dict[int, Entry]) -> str:
-    """What a sum that does not satisfy its own draw's equations does instead, in words."""
+    """Say which sample a sum follows that violates the equations of its own draw."""
     if len({one.query.tobytes() for one in asked}) == 1:
         return SAME
     for number, entry in draws.items():
@@ -191,7 +191,7 @@ def _why(asked: Sequence[Entry], seed: int, draws: dict[int, Entry]) -> str:
 def _log_chance(rows: Array | None, size: int, seed: int) -> float:
     """Log of the chance that sums over samples of one size are the same, simulated and rounded up.
 
-    The samples are two, and two more that exchange some of their units.
+    There are four samples: two, and the two that result if they exchange some of their units.
     """
     if rows is None or not 0 < size < len(rows):
         return 0.0

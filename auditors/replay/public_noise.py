@@ -1,4 +1,4 @@
-"""Samplers of an author's own that draw nothing from the curator, so that their noise is public.
+"""Custom samplers that draw nothing from the curator's generator, so that their noise is public.
 
 A release of `Curator.release_opaque` has no density, and the exact loss is not known. But a sampler that does
 not touch the generator that it is handed returns a function of the value and of what is public. If two data
@@ -26,7 +26,7 @@ _Note = tuple[str, bool, Array]
 
 
 class _Noticed(np.random.Generator):
-    """A generator that notices whether anything of it is used, as for a draw or a copy."""
+    """A generator that records whether any of its attributes is used, for a draw or a copy."""
 
     used = False
 
@@ -78,7 +78,7 @@ class SamplerWatch:
 
 
 def public_noise(runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence) -> list[Finding]:
-    """Return a finding for each release whose noise is public and whose answer the pair moves.
+    """Return a finding for each release with public noise whose answer differs between the pair's data sets.
 
     Three runs: a recording, its replay on the same data, and on the neighbour. `pilot` is an ordinary
     recording, which knows the releases' places in the code.

@@ -101,7 +101,7 @@ class Runs:
         return Recording(fresh(result.output), transcript, held=result.output, public=self.public)
 
     def replay(self, data: Any, recorded: Recording, coins: Coins | None = None) -> Recording:
-        """Run with every release forced to return what was recorded, and samples as `record` does."""
+        """Run with every release forced to return the recorded output; `coins` are as in `record`."""
         noise = ReplayedNoise(recorded.transcript)
         result = self.record(data, noise, coins)
         # An algorithm that caught the divergence and continued has diverged nevertheless.

@@ -121,12 +121,12 @@ def replay(
             one that does not come with dpaudit has a process of its own, so that no cache, module state or
             patched library goes from one run to another.
         limits: on the time and memory of each run in a process of its own.
-        search_pairs: whether to look for other pairs of the given records on which something differs, in up
-            to 48 runs; left out, this is done but for algorithms that come with dpaudit. True also looks for
-            a worse pair with other values, in up to 120 runs, and audits it as well.
-        search_seconds: after which the search of the default begins no further run.
-        keep_pair: called, where a public pair refutes, with the source of a module whose function ``pair``
-            makes the smallest pair found that still does.
+        search_pairs: None tries other pairs of the given records, in up to 64 runs, unless the algorithm
+            comes with dpaudit. True tries them for every algorithm, and also looks for a worse pair with
+            other values, in up to 120 runs, and audits it. False searches nothing.
+        search_seconds: time after which the search among the given records begins no further run.
+        keep_pair: called if a public pair refutes the claim, with the source of a module whose function
+            ``pair`` makes the smallest pair found that still refutes it.
         budget_share: what some releases cost by themselves over what all cost, and on which scale; left out,
             releases that no pair moved are named without it.
         extreme_outputs: also make recordings with extremely rare outputs: up to 42 in each direction, or
@@ -284,7 +284,7 @@ class ReplayPlan:
 
 @dataclass(frozen=True)
 class _Beyond:
-    """What a replay came to beyond the given pairs."""
+    """The results of a replay beyond the given pairs."""
 
     searched: Searched
     smallest: Smallest | None = None
@@ -292,12 +292,12 @@ class _Beyond:
     nothing_searched: bool = False
 
     def keep(self, keep_pair: Callable[[str], object] | None) -> None:
-        """Hand on the source that makes the smallest pair, if there is one."""
+        """Give the source of the smallest pair to `keep_pair`, if there is one."""
         if keep_pair is not None and self.smallest is not None and self.smallest.source is not None:
             keep_pair(self.smallest.source)
 
     def event_after(self, event: str | None) -> str | None:
-        """What was tested, and then what was found beyond it, in words."""
+        """Append the searched and the smallest pair, in words, to the tested event."""
         words = [] if event is None else [event]
         if self.searched.made is not None:
             words.append(f"the last pair, which a search found: {self.searched.made.pair().description}")
@@ -391,7 +391,8 @@ class _Audited:
     def samples_untested(self, figures: dict[str, Any]) -> list[Condition]:
         """The condition that names releases whose samples were not tested, after all pairs.
 
-        The exact loss takes the samples from the ledger: what an audit could refute at most is then unknown.
+        The exact loss assumes that the sums use the stated samples; if that was not tested, the detection
+        limit is unknown.
         """
         self.note(self.samples.unmoved())
         if not (untested := self.samples.untested):
@@ -400,7 +401,7 @@ class _Audited:
         return [Condition(code=Code.SAMPLES_UNTESTED, releases=Releases.of(untested))]
 
     def _samples(self, runs: Runs, pilot: Recording, data: Any, seed: np.random.SeedSequence) -> None:
-        """Whether sums are over the samples that were drawn, where the algorithm is told who was."""
+        """Test that sums are over the drawn samples, if the algorithm is told who was drawn."""
         if drawn_by_place(pilot):
             self.plan.expect(RUNS)
             own = np.random.SeedSequence([*seed.generate_state(4).tolist(), _OF_SAMPLES])

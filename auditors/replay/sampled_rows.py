@@ -1,4 +1,4 @@
-"""Whose rows are summed, and where: what the rows of both sides of a pair say about a secret sample.
+"""What the rows of both sides of a pair show about a secret sample: which units' rows, in which places.
 
 Every recording and its replay hold the rows of which samples are taken. Beside their distance, which
 `SampledSum.moves` measures, the sample's figures need that a unit which is taken out takes its row along and
@@ -23,7 +23,7 @@ BROUGHT_IN = (
 
 
 def brought_in(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """Sums over samples that a unit leaves and another enters, where the data lose the one and gain none."""
+    """The findings of sums that another unit enters when a unit is removed from the data."""
     findings: dict[str, Finding] = {}
     for one, two in zip(recorded, other, strict=False):
         mechanism, rows, theirs = one.release.mechanism, one.rows, two.rows
@@ -48,10 +48,10 @@ OUT_OF_PLACE = (
 
 
 def out_of_place(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """Streams in whose steps the changed unit has no place that is the same in all of them, on either side.
+    """The findings of streams in which the changed unit does not keep one place in all steps of a side.
 
-    And releases on one sample that the curator draws. At which place the unit stands is the algorithm's
-    affair, and may be another one on the other side.
+    Releases on one sample that the curator draws are judged alike. The algorithm may choose the place, and
+    another one on the other side.
     """
     findings = []
     made = recorded[: len(other)]

@@ -1,8 +1,8 @@
 """The smallest pair that still refutes, and a file that makes it.
 
-Records that both sides have are taken out as long as the same thing is still found (delta debugging: Zeller
-and Hildebrandt 2002), then the changed records become simpler ones of the pair, and numbers are cut to few
-decimals. The verdict never rests on the smaller pair: it stands already when this begins.
+Records that both sides share are removed as long as the same finding remains (delta debugging: Zeller and
+Hildebrandt 2002), then the changed records are replaced by simpler records of the pair, and numbers are cut
+to few decimals. The verdict never depends on the smaller pair: it is decided before.
 """
 
 import dataclasses
@@ -42,9 +42,9 @@ class Smallest:
 def smallest_pair(
     runs: Runs, start: Pair | Made, findings: Sequence[Finding], *, seed: int, host: Host | None
 ) -> Smallest | None:
-    """Return a pair on which the first finding, or without findings the loss, is still as on the given one.
+    """Return the smallest pair that shows the first finding or, without findings, a loss as large.
 
-    None where the records of the pair are not known, or where one recording does not show it again.
+    None if the records of the pair are not known, or if one more recording does not show it again.
     """
     made = start if isinstance(start, Made) else Made.of(start, host)
     if made is None:
@@ -62,24 +62,24 @@ def smallest_pair(
 
 
 class _Shrinking:
-    """Tries pairs for what was found, or for a loss that is as large as on the first one."""
+    """Tries smaller pairs for the finding, or for a loss as large as on the first pair."""
 
     def __init__(self, runs: Runs, seeds: np.random.SeedSequence, wanted: Finding | None) -> None:
         self._runs, self._seeds, self._wanted = runs, seeds, wanted
         self._left, self._square = RUNS, 0.0
 
     def begins(self, made: Made) -> bool:
-        """Whether one recording on the pair itself shows it."""
+        """Return whether one recording on the given pair shows the finding or the loss."""
         found, square = self._found(made)
         self._square = square
         return found if self._wanted is not None else square > 0.0
 
     def smallest(self, made: Made) -> Made:
-        """The smallest pair that still shows it, of those tried."""
+        """Return the smallest of the pairs tried that still shows it."""
         return self._rounder(self._simpler(self._fewer(made)))
 
     def _fewer(self, made: Made) -> Made:
-        """Without the records that both sides have, by halves, then by smaller parts."""
+        """Remove records that both sides share, first half of them, then smaller parts."""
         row, (one, other) = made.row, made.sides
         changed_one, changed_other = (
             one[row : len(one) - _after(made)],
@@ -106,7 +106,7 @@ class _Shrinking:
         return of(kept)
 
     def _simpler(self, made: Made) -> Made:
-        """With the record nearest to zero in the place of others."""
+        """Replace the changed records by the one nearest to zero."""
         plain = made.pool.smallest
         for turned in (False, True):
             if len(made.one) != len(made.other):
@@ -123,7 +123,7 @@ class _Shrinking:
         return made
 
     def _rounder(self, made: Made) -> Made:
-        """With numbers of few decimals."""
+        """Cut numbers to as few decimals as possible."""
         for decimals in (0, 1, 2):
             if self._shows(candidate := replace(made, plain=decimals)):
                 return candidate
@@ -163,12 +163,12 @@ class _Shrinking:
 
 
 def _after(made: Made) -> int:
-    """How many records after the one that differs both sides have."""
+    """The number of shared records after the one that differs."""
     return max(len(made.one), len(made.other)) - made.row - 1
 
 
 def _in_its_process(made: Made, host: Host | None) -> tuple[str | None, str | None]:
-    """A line about the pair and the source that makes it, both made where its data are held."""
+    """Return a line about the pair and its source, both made in the process that holds the data."""
     base, unit = made.base, made.pair().unit
     arguments = (base.data, base.neighbour, *made.changes(), unit)
     if isinstance(base.data, HostedData):
@@ -199,10 +199,10 @@ def _written(
 
 
 def literal(value: Any, imports: set[str]) -> str:
-    """Return an expression that makes a value of plain parts again; what it needs is added to `imports`.
+    """Return a Python expression for a value of plain parts; add the imports that it needs to `imports`.
 
     Raises:
-        TypeError: for what no expression is known.
+        TypeError: the value has no such expression.
     """
     if value is None or isinstance(value, bool | int | str | bytes):
         return repr(value)

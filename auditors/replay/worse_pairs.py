@@ -1,18 +1,17 @@
 """The search that every replay makes: other pairs of the records that the given pairs hold.
 
-A fault in preprocessing looks at the largest record, at the number of records or at a boundary that the given
-pair is far from. So data sets of few distinct records come first, then changes of single given records, then
-*paths* from one data set to another, each step of which changes one record. If the ends of a path differ in
-more than the releases, or queries move further than as many steps allow, then two neighbouring steps do, and
-halving finds them in as many runs as the length has binary digits.
+A fault in preprocessing may depend on the largest record, on the number of records or on a boundary that the
+given pair is far from. So the search tries data sets of few distinct records, then changes of single given
+records, then *paths* from one data set to another, on which each step changes one record. If the ends of a
+path differ in more than the releases, or queries move further than that many steps allow, so do two
+neighbouring steps, and bisection finds them.
 
 A claim holds for the data sets of its domain, and the algorithm's author knows that domain better than a
 search does: records may have a norm of 1, their number may be public, the "records" may be a vector of
 statistics. So every record of a searched pair is a record of the given pair. The number of records changes
-only where it does in the given pair. Entries that are plain numbers change only as the changed one does in
-the given pair. Data on which the algorithm raises are passed over, and so is a pair of plain numbers of which
-the algorithm does not take one less. What the search saw is no evidence: the pair that it finds is run again,
-with other noise.
+only if it changes in the given pair. Entries that are plain numbers change only as in the given pair. Data on
+which the algorithm raises are skipped, and so is a vector of numbers if the algorithm does not accept one
+entry fewer. The runs of the search are no evidence: the pair that it finds is run again, with other noise.
 """
 
 import itertools
@@ -114,7 +113,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search came to: the pair on which something differs, if any, and how many it compared."""
+    """The result of a search: the pair on which something differs, if any, and how many were compared."""
 
     made: Made | None = None
     compared: int = 0
@@ -172,10 +171,10 @@ class _Search:
         self._until = math.inf if until is None else until
 
     def takes_records(self, base: Made) -> bool:
-        """Whether the algorithm seems to take records: without one of them it runs, and asks the same.
+        """Whether the algorithm seems to take records: it runs without one of them, and releases the same.
 
-        A vector of statistics, or of candidates' scores, is data too: the entries of such a vector are no
-        records, and none of them may become another one.
+        Data may also be a vector of statistics or of scores, whose entries are not records and must not be
+        replaced by each other.
         """
         given = tuple(range(base.pool.number))
         recorded = self._record(base, given)
@@ -235,7 +234,7 @@ class _Search:
         return False
 
     def _diverges(self, recorded: Recording, other: Recording) -> bool:
-        """Whether something beside the queries differs, whatever the distance of the two data sets."""
+        """Whether anything but the queries differs, however far apart the two data sets are."""
         if flow_difference(recorded, other) is not None:
             return True
         with suppress(NotComparable):
@@ -259,7 +258,7 @@ class _Search:
 
 
 def _ran(recording: Recording) -> bool:
-    """Whether a run ended or diverged; where it raised, the data may be none that it is made for."""
+    """Whether a run ended or diverged; if it raised, it may not accept such data."""
     return recording.error is None or isinstance(recording.error, ReplayDiverged)
 
 
@@ -282,7 +281,7 @@ _Path: TypeAlias = tuple[int, Callable[[int], Numbers]]
 
 
 def _candidates(pool: Pool, relation: Neighbouring) -> tuple[Sequence[_Star], Sequence[_Path]]:
-    """What is compared; nothing for a pair whose number of records differs against the relation."""
+    """What is compared; nothing if the pair's numbers of records contradict the relation."""
     if pool.mine is not None and pool.theirs is not None:
         return _of_other_records(pool, relation)
     return _of_more_or_fewer(pool) if relation is Neighbouring.ADD_OR_REMOVE_ONE else ((), ())

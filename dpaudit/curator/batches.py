@@ -115,9 +115,8 @@ class Batches(NeverCopied):
     drawn, and the sample is taken where the noise is. In some runs the auditor forces the samples, to compare
     sums over them: see `dpaudit.curator.coins`.
 
-    Sums that are made on the same draws (`draw_with`) share every draw, whichever of them makes it. Each adds
-    rows of its own and is released by its own `noisy`, batch by batch: all sums of a batch are released
-    before any of the next.
+    Sums on the same draws (`draw_with`) share every draw, whichever of them draws. Each adds its own rows and
+    is released by its own `noisy`; all sums of a batch are released before any of the next.
     """
 
     def __init__(

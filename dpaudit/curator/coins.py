@@ -1,9 +1,9 @@
 """Forced samples: runs in which an auditor decides beforehand who is drawn in each batch.
 
 A sum over a secret sample is the sum of the drawn units' rows, and a row is a function of its own unit's
-record. Sums over several samples therefore satisfy linear equations, whoever stands at which place: the sums
-over a sample and over the rest add up to the sum over both. Each draw has samples of its own, in an order of
-its own, so that a sum over another draw's sample does not satisfy them.
+record. Sums over several samples therefore satisfy linear equations, in whatever order the units are stored:
+the sum over a sample and the sum over the remaining units add up to the sum over all. Each draw has its own
+samples in its own order, so that a sum over another draw's sample violates its equations.
 """
 
 import math
@@ -31,7 +31,7 @@ _ONE_SIZE: Final = ((1, 1, -1, -1, 0), (1, 0, 0, 0, -1))
 
 
 class Drawn(NamedTuple):
-    """Who is in a draw, [units], and its number in the run; None where only one sample is possible."""
+    """The units in a draw, [units], and the draw's number in the run, None if only one sample is possible."""
 
     number: int | None
     chosen: NDArray[np.bool_]
@@ -42,7 +42,7 @@ class Coins:
 
     Args:
         seed: decides the samples of all these runs.
-        run: which of them this is, from 0.
+        run: the index of this run, from 0.
     """
 
     def __init__(self, seed: int, run: int) -> None:
@@ -70,7 +70,7 @@ class ForcedSamples:
 
     @property
     def sampler_seed(self) -> int | None:
-        """As of `LiveNoise`; 0 of any other source."""
+        """The seed of `LiveNoise`; 0 for any other source."""
         return getattr(self._noise, "sampler_seed", 0)
 
     def answer(self, question: Question) -> Array:
@@ -79,16 +79,16 @@ class ForcedSamples:
 
 
 def equations(seed: int, number: int, mechanism: OnSample) -> NDArray[np.int64]:
-    """Factors [k, RUNS] of a draw's sums in the runs, with which each of k sums of them is zero."""
+    """The coefficients [k, RUNS] of the k linear equations that a draw's sums in the runs satisfy."""
     order, _ = _order(seed, number)
     of_samples = _ONE_SIZE if isinstance(mechanism, FixedSizeSampled) else _ANY_SIZE
     return np.array(of_samples)[:, order]
 
 
 def _order(seed: int, number: int) -> tuple[NDArray[np.int64], np.random.Generator]:
-    """Which of its samples a draw has in which run: [RUNS]; and the generator of the samples themselves.
+    """Return the index of a draw's sample in each run, [RUNS], and the generator of its samples.
 
-    Of `RUNS` draws that follow each other each begins at another run.
+    Each of `RUNS` consecutive draws begins at another run.
     """
     block = np.random.default_rng([seed, number // RUNS])
     order = np.roll(np.array(_ORDERS[block.integers(len(_ORDERS))]), number)
@@ -113,9 +113,9 @@ def _samples(
 def _any_size(
     places: NDArray[np.int64], rate: float, generator: np.random.Generator
 ) -> list[NDArray[np.int64]] | None:
-    """A half, the rest, all of the places, a few of them or none, and the others.
+    """Return half of the places, the other half, all, a few (or none), and all but these.
 
-    A few are half as many as a sample has at the rate, and at least one unless that is 0.
+    A few are half the expected size of a sample at the rate, but at least one unless the rate is 0.
     """
     if len(places) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Rows that are made of one record each, by a function that may fail for any of them."""
+"""Rows that a function computes from one record each; it may fail for any of them."""
 
 import contextlib
 import copy
@@ -67,13 +67,13 @@ def mapped(
     alone: bool,
     audited: bool,
 ) -> Array:
-    """The row that a function makes of each record by itself: [n, *shape].
+    """Return the rows that a function computes from each record alone: [n, *shape].
 
-    The function is called twice for each record, each time with a copy, in two random orders. A record for
-    which it raises, or returns anything but the same finite numbers of that shape both times, has a row of
-    zeros, whatever the other records are. A warning tells the data's holder how many such records there are,
-    where nobody audits the run.
-    A function that does not return delays the run; one that ends its process ends it.
+    The function is called twice for each record, each time with a copy, in two random orders. If it raises
+    for a record, or does not return the same finite numbers of that shape both times, that record has a row
+    of zeros, and no other row changes. Unless the run is audited, a warning tells the data's holder how many
+    such records there are. A function that does not return delays the run; one that ends its process ends the
+    run.
 
     Args:
         records: one per unit.
@@ -131,9 +131,16 @@ def _listed(records: Any, where: str) -> list[Any]:
     other = isinstance(records, str | bytes | Mapping) or hasattr(records, "columns")
     if alone or other or not isinstance(records, Iterable):
         what, why = f"records in a {type(records).__name__}", "its parts are no units' records"
-        remedy = "give a list with one record per unit; of a pandas frame, frame.to_dict('records')"
+        remedy = f"give a list with one record per unit{_of_a_frame(records)}"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
     return list(records)
+
+
+def _of_a_frame(records: object) -> str:
+    """The call that makes a list of a frame's rows, for a remedy; empty for anything but a frame."""
+    calls = ("to_dicts()", "to_pylist()", "to_dict('records')")  # of Polars, PyArrow and pandas
+    own = next((call for call in calls if hasattr(records, call.partition("(")[0])), None)
+    return "" if own is None else f": frame.{own}"
 
 
 def _row(made: ArrayLike, wanted: tuple[int, ...], shapes: Counter[tuple[int, ...]]) -> Array:

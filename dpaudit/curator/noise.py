@@ -73,7 +73,7 @@ _Kept = TypeVar("_Kept")
 class NamedSamples(Generic[_Kept]):
     """What is kept of the samples that releases name: of the last `MOST_SAMPLES`, for later releases on them.
 
-    A name that was forgotten is refused: a new draw under it would be another one than the ledger states.
+    A forgotten name is refused, because a new draw under it would contradict the ledger.
     """
 
     def __init__(self) -> None:

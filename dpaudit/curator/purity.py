@@ -4,9 +4,8 @@ Everything is refused unless it is known to be harmless. A function passes if it
 runs, consists of statements and expressions from a short list, and names only its own variables, functions
 that pass in turn, and functions of Python, numpy and scipy.special from a list that is compared by identity.
 
-A process for each record, which holds that record alone, would not need the list. It costs a fork a record,
-and proves less: the function has to be sent there, together with the variables that it captures, or be
-imported from a module, which may read the data by itself.
+A process for each record would need no list. But it costs a fork a record, and proves less: the function
+would be sent there with the variables that it captures, or be imported from a module that may read the data.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ _KEYWORDS: Final = frozenset(
 
 
 def _library() -> dict[tuple[str, str], _Known]:
-    """What may be named, by module and name, as it was when this was imported."""
+    """The allowed objects by module and name, taken when this module is imported."""
     found: dict[tuple[str, str], _Known] = {}
     for role, names in (("value", _BUILTINS), ("consumer", _CONSUMERS), ("iterator", _ITERATORS)):
         for name in names:
@@ -252,7 +251,7 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
 
 
 def _bindings(tree: ast.Module) -> dict[str, ast.stmt | None]:
-    """How a module's names are bound: by the one statement that does, or None where that is not plain."""
+    """Map each name of a module to the one statement that binds it, or to None if that is not clear."""
     found: dict[str, ast.stmt | None] = {}
     plainly: set[int] = set()
     for statement in tree.body:
@@ -623,7 +622,7 @@ def _bound(names: dict[str, Any], source: _Source, name: str) -> Any:
 
 
 def _of_module(module: ModuleType, name: str) -> Any:
-    """What a module's attribute stands for, as in `_Reader._resolved`."""
+    """Return the object behind a module's attribute, as `_Reader._resolved` does."""
     names = vars(module)
     path, value = names.get("__name__"), names.get(name)
     if not isinstance(path, str) or sys.modules.get(path) is not module:

@@ -55,7 +55,8 @@ def described(
 
     Left out, it is 1: what a unit adds whose row is clipped to the norm 1. Where a unit is replaced, by the
     relation or because another takes its place in a sample, that row moves a sum by 2, and the sensitivity
-    has to be given. What the cost does not depend on may be left out. Errors name a parameter as `spelled`.
+    has to be given. Parameters that do not affect the cost may be left out. Errors name a parameter as
+    `spelled`.
 
     Raises `UnknownKind`; `InvalidParameter`: a parameter that it has not, that is missing or out of range.
 

@@ -1,7 +1,7 @@
 """The names of the files that `dpaudit certify -o` writes into its folder.
 
-The files of a run that diverged from its twin have names of their own: that it diverged follows from the
-private data, so that none of them is for anybody but the data's holder.
+The files of a run that diverged from its twin have other names: whether it diverged depends on the private
+data, so these files are for the data's holder alone.
 """
 
 from pathlib import Path

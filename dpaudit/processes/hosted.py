@@ -355,7 +355,7 @@ def _named(asked: Asked) -> str:
 
 
 def _its_words(kind: str, found: Any) -> str:
-    """What a worker did, in words that may quote records."""
+    """Describe what a worker did, in words that may quote records."""
     match kind:
         case "ask":
             described = _named(found) if found.release is None else _described(found)

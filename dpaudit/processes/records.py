@@ -1,4 +1,4 @@
-"""The records of data of many kinds, and data sets made of some of them.
+"""The records of data of many types, and new data sets made of them.
 
 Records are the entries of a list, lie along the first axis of an array, or along the columns of a mapping, a
 dataclass or a tuple that holds arrays of one length. A data set that is made here holds records of a given
@@ -49,7 +49,7 @@ class Pool:
 
 
 def pool_of(data: Any, neighbour: Any) -> Pool | None:
-    """Return the records of a pair; None where records are not known, or other than one of them differ."""
+    """Return the records of a pair; None if they are not known, or not exactly one differs."""
     sides = [_columns(side) for side in (data, neighbour)]
     if type(data) is not type(neighbour) or None in sides:
         return None
@@ -109,7 +109,7 @@ def taken(data: Any, neighbour: Any, numbers: Sequence[int]) -> Any:
     """Return data of the same kind with these records of a pair, in this order.
 
     Raises:
-        InvalidParameter: data whose records are not known, or no record of that number.
+        InvalidParameter: data whose records are not known, or a number without a record.
     """
     own, others = _columns(data), _columns(neighbour)
     number, most = (0, 0) if own is None else (len(own[0]), len(own[0]) + len(others[0] if others else ()))
@@ -214,7 +214,7 @@ def _first_difference(columns: Sequence[Any], beside: Sequence[Any], number: int
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two records hold the same."""
+    """Whether two records are equal; NaN equals NaN."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         one, other = np.asarray(one), np.asarray(other)
         return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
@@ -282,7 +282,7 @@ def _is_number(value: object) -> bool:
 
 
 def _are_records(columns: Sequence[Any]) -> bool:
-    """Whether entries have parts that those of a vector or a table of numbers have not."""
+    """Whether entries have parts that no vector or table of plain numbers has."""
     if len(columns) == 1 and isinstance(columns[0], np.ndarray):
         return columns[0].dtype.kind not in "biuf"
     if len(columns) == 1:

@@ -1,4 +1,4 @@
-"""Levels and metadata of neighbouring frames: they follow from the rows of each, as they would for an author.
+"""Levels and metadata of neighbouring frames: each frame has only those of its own rows.
 
 A frame that lost a unit's rows still has the unit's levels: categories, Arrow's dictionaries, the values of
 enumerations. An audit that compared such frames could not see an algorithm that publishes them.
@@ -19,7 +19,7 @@ Restore: TypeAlias = Callable[[Any], Any]
 
 
 def without_levels(native: Any) -> tuple[Any, Restore]:
-    """A frame whose columns with levels hold texts, and what gives frames made of it levels of their own."""
+    """Return a frame with text in place of levels, and what restores the levels that rows use."""
     import narwhals as nw
 
     if nw.dependencies.is_ibis_table(native):

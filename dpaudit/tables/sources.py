@@ -96,7 +96,7 @@ def has_polars_threads() -> bool:
 
 
 def _written(data: Any) -> Any:
-    """A frame of Polars or Dask as what makes it anew in any process; all else as it is."""
+    """Return a function that rebuilds a frame of Polars or Dask in any process; other data as they are."""
     engine = _engine_with_threads(data)
     if engine not in {"Polars", "Dask"}:
         return data
