@@ -6,7 +6,8 @@ same values (`dpaudit.curator.coins`). It checks that
 
 - each sum satisfies the equations of its own draw: it adds the rows of the units that were drawn for it, and
   each row is a function of its own unit's record, wherever the algorithm stores that record;
-- the releases, their draws and the output are the same in all runs: nothing else may reveal who was drawn.
+- the releases, their draws and the output are the same in all runs: nothing else may reveal who was drawn;
+- the pair's unit is in all sums on one draw, or in none of them (`on_other_units`).
 
 Every replay also checks that the rows of a pair's two data sets differ in one unit's row. Together these show
 that the sums are those over secret samples that the ledger states. The order of the records, or a relabelling
@@ -22,7 +23,9 @@ import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, off_by
+from dpaudit.auditors.replay.sampled_rows import on_other_units
 from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.pairs import Pair
 from dpaudit.curator.coins import RUNS, Coins, equations
 from dpaudit.curator.noise import Entry, LiveNoise
 from dpaudit.errors import TargetDied, TargetRaised
@@ -46,6 +49,13 @@ def drawn_by_place(recorded: Recording) -> set[str]:
     return {entry.release.label for entry in recorded.entries if entry.batch is not None}
 
 
+def runs_needed(recorded: Recording) -> int:
+    """How many runs the test of samples takes in one direction: two more where sums are on one draw."""
+    if not drawn_by_place(recorded):
+        return 0
+    return RUNS + 2 * any(entry.batch is not None and entry.release.sample for entry in recorded.entries)
+
+
 @dataclass
 class SampleTest:
     """The tests of samples so far, over all pairs and directions.
@@ -62,9 +72,10 @@ class SampleTest:
     still: dict[str, tuple[float | None, str]] = field(default_factory=dict)
 
     def direction(
-        self, runs: Runs, pilot: Recording, data: object, seed: np.random.SeedSequence
+        self, runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence
     ) -> list[Finding]:
-        """Force samples in `RUNS` runs on one data set; `pilot` is an ordinary recording on it."""
+        """Force samples in `RUNS` runs on a pair's data; `pilot` is an ordinary recording on them."""
+        data = pair.data
         self.drawn |= drawn_by_place(pilot)
         noise, coins = seed.spawn(2)
         number = int(coins.generate_state(1, np.uint32)[0])
@@ -73,6 +84,10 @@ class SampleTest:
             return _failed(runs, pilot, base, data)
         others = [runs.replay(data, base, Coins(number, run)) for run in range(1, RUNS)]
         findings = [*_flow(base, others), *self._sums(pilot, [base, *others], number)]
+        if not findings and runs_needed(pilot) > RUNS:
+            everybody, neighbour = runs.replay(data, base), runs.replay(pair.neighbour, base)
+            forced = [one.entries for one in (base, *others)]
+            findings += on_other_units(everybody.entries, neighbour.entries, forced)
         for other in others:
             with suppress(NotComparable):
                 for leak in runs.leaks(base, other):

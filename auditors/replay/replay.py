@@ -18,7 +18,7 @@ import numpy as np
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
 from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.forced_outputs import extremes
-from dpaudit.auditors.replay.forced_samples import SampleTest, drawn_by_place
+from dpaudit.auditors.replay.forced_samples import SampleTest, runs_needed
 from dpaudit.auditors.replay.hidden_samples import Unit, best_excess
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
 from dpaudit.auditors.replay.pair_search import Found, require_records, search
@@ -42,7 +42,6 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel, View
-from dpaudit.curator.coins import RUNS
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
@@ -370,7 +369,7 @@ class _Audited:
                 if len(self.findings) == before:
                     raise runs.failure(pilot.error)
                 return
-            self._samples(runs, pilot, pair.data, seed)
+            self._samples(runs, pilot, pair, seed)
             if self.plan.extreme_outputs:
                 how: dict[str, bool] = {"turned": turned, "singly": self.plan.replays is not None}
                 made = list(extremes(extreme_seed, pilot.transcript.entries, other.entries, **how))
@@ -400,12 +399,12 @@ class _Audited:
         figures.pop("largest_refutable_epsilon", None)
         return [Condition(code=Code.SAMPLES_UNTESTED, releases=Releases.of(untested))]
 
-    def _samples(self, runs: Runs, pilot: Recording, data: Any, seed: np.random.SeedSequence) -> None:
+    def _samples(self, runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence) -> None:
         """Test that sums are over the drawn samples, if the algorithm is told who was drawn."""
-        if drawn_by_place(pilot):
-            self.plan.expect(RUNS)
+        if needed := runs_needed(pilot):
+            self.plan.expect(needed)
             own = np.random.SeedSequence([*seed.generate_state(4).tolist(), _OF_SAMPLES])
-            self.note(self.samples.direction(runs, pilot, data, own))
+            self.note(self.samples.direction(runs, pilot, pair, own))
 
     def both_directions(self, index: int, pair: Pair, seed: int) -> None:
         """Audit the pair of that index in both directions."""

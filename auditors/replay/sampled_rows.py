@@ -81,3 +81,52 @@ def out_of_place(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Find
             label, where = last.release.label, last.where
             findings.append(Finding(kind="sampling", label=label, where=where, detail=OUT_OF_PLACE))
     return findings
+
+
+OF_OTHERS = (
+    "in runs that draw different units the changed unit is in one sum on a draw and not in another one on "
+    "the same draw: the other sum is over other units, where the ledger says that both are over one sample"
+)
+
+
+def on_other_units(
+    everybody: Sequence[Entry], neighbour: Sequence[Entry], forced: Sequence[Sequence[Entry]]
+) -> list[Finding]:
+    """Sums on one draw that are over different units.
+
+    The changed unit is told by its row, which is known from runs in which everybody is drawn: on the data and
+    on the neighbour, with the same outputs as in the runs whose samples are forced.
+
+    Args:
+        everybody: the entries of the run on the data in which everybody is drawn.
+        neighbour: those of the run on the neighbour.
+        forced: those of each run on the data whose samples are forced.
+    """
+    members: dict[str, list[Sequence[bool | None]]] = {}
+    findings: dict[str, Finding] = {}
+    for one, two, *made in zip(everybody, neighbour, *forced, strict=False):
+        sample, declared = one.release.sample, one.release.mechanism.declared_sensitivity
+        if sample is None or one.batch is None or one.rows is None or two.rows is None or declared is None:
+            continue
+        own, _ = moved_rows(one.rows, two.rows)
+        if len(own) != 1:
+            continue  # the unit has no row of its own there, or other rows move too
+        alike = _how_many_near(one.rows, own[0], declared)
+        now = [_is_in(entry.rows, own[0], alike, declared) for entry in made]
+        for before in members.setdefault(sample, []):
+            if any(a is not None and b is not None and a != b for a, b in zip(before, now, strict=True)):
+                label, where = one.release.label, one.where
+                finding = Finding(kind="sampling", label=label, where=where, detail=OF_OTHERS)
+                findings.setdefault(label, finding)
+        members[sample].append(now)
+    return list(findings.values())
+
+
+def _is_in(rows: Array | None, own: Array, alike: int, declared: Sensitivity) -> bool | None:
+    """Whether a unit's row is among these, of `alike` such rows of all units; None: not known."""
+    found = None if rows is None else _how_many_near(rows, own, declared)
+    return {0: False, alike: True}.get(found) if found is not None else None
+
+
+def _how_many_near(rows: Array, own: Array, declared: Sensitivity) -> int:
+    return sum(_near(row, own, declared) for row in rows)
