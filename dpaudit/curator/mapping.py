@@ -86,7 +86,8 @@ def mapped(
             is warned of, and a function that cannot be right for any records raises.
 
     Raises:
-        InvalidParameter: no records; in an audited run, all rows have another shape, and none was stated.
+        InvalidParameter: no records; in an audited run, no record has a row, most for the same other shape,
+            and none was stated.
         ScheduleBroken: in an audited run, a record's two rows differ.
         KeyboardInterrupt: somebody pressed Ctrl-C, or the function raised it.
     """
@@ -230,9 +231,9 @@ def _require_possible(
         why = "a row that other records have a part in is not bounded by clipping it"
         remedy = "let the function look at the record that it is given, and at nothing else"
         raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
-    if not stated and count > 1 and len(failed) == count and len(shapes) == 1:
-        shape = next(iter(shapes))
-        if shapes[shape] == count:
+    if not stated and len(failed) == count and len(shapes) == 1:
+        shape, rows = next(iter(shapes.items()))
+        if rows > 1 and 2 * rows > count:  # beside records for which the function makes no row at all
             what, why = f"rows of shape {shape}, and no shape=", "a row of another shape counts as zeros"
             remedy = f"state shape={shape}: the records themselves may not decide it"
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)

@@ -221,6 +221,8 @@ def test_an_auditor_says_which_shape_to_state() -> None:
     given: Any = {"bound": 1.0, "mechanism": NOISE, "label": "sum", "map": lambda row: row}
     with pytest.raises(InvalidParameter, match=r"state shape=\(2,\)"):
         curator.release_sum([[1.0, 2.0], [3.0, 4.0]], **given)
+    with pytest.raises(InvalidParameter, match=r"state shape=\(2,\)"):  # one of the three has no row at all
+        curator.release_sum([[1.0, 2.0], "n/a", [3.0, 4.0]], **given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # Stated, what it then means is plain; and a record may always have another shape.

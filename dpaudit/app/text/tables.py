@@ -15,7 +15,7 @@ from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP, figur
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
-_STEP = re.compile(r"_([0-9]+)\b")  # of a label: the number of a step
+_STEP = re.compile(r"(_| on \D*)([0-9]+)\b")  # the number of a step, in a label or in a sample's name
 _REPEATED = 3
 
 
@@ -58,17 +58,17 @@ def _repeated_once(rows: list[list[object]]) -> list[list[object]]:
     """The rows, but where three or more differ only in one step's number: once, with range and count."""
     steps: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for at, (label, *rest) in enumerate(rows):
-        found = _STEP.findall(str(label))
-        if len(set(found)) == 1:
-            pattern = _STEP.sub("_#", str(label))
-            steps.setdefault((pattern, *map(str, rest)), []).append((at, int(found[0])))
+        found = {number for _, number in _STEP.findall(str(label))}
+        if len(found) == 1:
+            pattern = _STEP.sub(r"\1#", str(label))
+            steps.setdefault((pattern, *map(str, rest)), []).append((at, int(found.pop())))
     shown = dict(enumerate(rows))
-    for (pattern, *_), places in steps.items():
+    for places in steps.values():
         numbers = sorted(number for _, number in places)
         if len(places) >= _REPEATED and numbers == list(range(numbers[0], numbers[-1] + 1)):
             first, *others = [at for at, _ in places]
-            span = f"_{numbers[0]}..{numbers[-1]}"
-            shown[first] = [f"{pattern.replace('_#', span)} ({len(numbers)})", *rows[first][1:]]
+            label = _STEP.sub(rf"\g<1>{numbers[0]}..{numbers[-1]}", str(rows[first][0]))
+            shown[first] = [f"{label} ({len(numbers)})", *rows[first][1:]]
             for at in others:
                 del shown[at]
     return list(shown.values())

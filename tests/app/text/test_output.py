@@ -87,6 +87,10 @@ def test_steps_that_differ_in_nothing_but_their_number_share_a_row() -> None:
     assert _repeated_once(rows([3, 2, 1])) == [["Lambda_1..3, phi3_1..3 (3)", "gaussian", "rho 1"]]
     for apart in (rows([1, 2]), rows([1, 2, 4]), rows([1, 1, 2]), rows([1, 2, 3], odd=3)):
         assert _repeated_once(apart) == apart
+    loop: list[list[object]] = [
+        [f"{label} on batch {i}", "x"] for i in (1, 2, 3) for label in ("sum", "count")
+    ]
+    assert _repeated_once(loop) == [["sum on batch 1..3 (3)", "x"], ["count on batch 1..3 (3)", "x"]]
     others: list[list[object]] = [
         ["a_1, b_2", "x"],
         ["a_2, b_3", "x"],
