@@ -83,7 +83,7 @@ def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
     The unit with the most rows is changed, among a few others: removed or replaced, by as many rows of
     extreme numbers, of other texts, of missing values, by each row twice, and by all rows that there are.
 
-    None of them: the data are no such frame. Data may be a `Deferred`; so are then the pairs'.
+    The list is empty if the data are no such frame. If the data are `Deferred`, so are the data of the pairs.
     """
     unit = claim.unit if claim is not None else None
     known = sources.facts(data, unit)

@@ -73,8 +73,8 @@ def _sampled(rate: float, noise: Gaussian) -> Gaussian | PoissonSampled:
 class LayerSums:
     """Noisy sums of gradients, clipped and noised layer by layer, and perhaps the number of clipped records.
 
-    All are made on the same draws, and their lines name the same sample. It is used as `Batches` of the whole
-    gradient are.
+    All are made on the same draws, and their lines name the same sample. It has the same methods as `Batches`
+    of the whole gradient.
 
     Args:
         curator: as in `gradients`, and so are `rate`, `label` and `declared`.

@@ -17,10 +17,10 @@ from dpaudit.gradients import LayerSums, Places, add_one_by_one, group_size, mis
 class PrivateGradient:
     """The noisy mean gradient of a Poisson sample, in place of `jax.grad`.
 
-    It is called with the parameters and the columns of all records, and returns a tree like the parameters.
-    Each record's own gradient is clipped, and they are summed and noised by a curator. What an optimizer
-    computes from noisy gradients costs nothing more. A record's gradient does not depend on the others, by
-    rounding either: see `dpaudit.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`.
+    It is called with the parameters and the columns of all records, and returns a tree like the parameters. A
+    curator clips each record's gradient, adds the gradients up and adds noise. What an optimizer computes
+    from noisy gradients costs nothing more. A record's gradient does not depend on the others, by rounding
+    either: see `dpaudit.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`.
 
     Args:
         loss: ``(params, *record) -> loss`` of one record, in JAX's functions. Or what `clipped_grad` of

@@ -32,8 +32,8 @@ load_ahead()
 class PrivateGradient:
     """The noisy mean gradient of a Poisson sample, in place of a loss's.
 
-    Each record's own gradient is clipped, and they are summed and noised by a curator. Any optimizer of torch
-    takes it from there: what it computes from noisy gradients costs nothing more.
+    A curator clips each record's gradient, adds the gradients up and adds noise. Any optimizer of torch takes
+    it from there: what it computes from noisy gradients costs nothing more.
 
     Dropout draws one mask for all records of a step, from the curator's public randomness: a mask for each
     would be another one, and so would the gradient, once a record before it is added or removed.

@@ -172,7 +172,7 @@ def cost_text(cost: Budget) -> str:
 
 
 def require_words(words: str, what: str, *, where: str, empty: bool = False) -> str:
-    """The words, if a database of either kind can keep them and a reader can distinguish them.
+    """Return the text if every kind of database can store it and a reader can distinguish it.
 
     Raises `UsageError`: no words, or characters that no reader sees: control and format characters, fillers,
     bytes that are no UTF-8.

@@ -9,8 +9,8 @@ split the group touches up to k times as many parts, each with the mechanism for
 Releases that name one `sample` are one mechanism on it (`on_one_sample`) before they are counted: a thousand
 steps with the same two releases on one sample are a thousand runs of one mechanism.
 
-Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a million
-different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
+Gaussian and Laplace mechanisms are keyed by their plain numbers, other mechanisms by themselves: a million
+different ones take some two hundred megabytes, and `Cost.many` computes their costs as whole columns.
 """
 
 import heapq

@@ -136,10 +136,10 @@ def mu_squared(mechanism: AnyMechanism) -> float:
 
 
 def replaced_part(pair: dominating.Sampled) -> float | None:
-    """The bound on a replaced unit's own part, over the scale of Gaussian noise; None where it is no help.
+    """The bound on a replaced unit's own part, over the scale of Gaussian noise; None if it does not help.
 
-    Two such parts may be twice the bound apart. Where the sensitivity says that they are closer, and most
-    units are sampled or parts may be longer than that, the noise alone may protect more.
+    Two such parts may be twice the bound apart. If the sensitivity bounds their distance more tightly, and
+    most units are sampled or the parts are long, the noise alone may protect more.
     """
     own, rate, moved = pair.contribution, pair.rate, pair.inner
     if own is None or not isinstance(moved, dominating.Gaussian) or not 0 < rate < 1 or moved.mu == 0:

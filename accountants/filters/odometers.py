@@ -68,8 +68,8 @@ class ZCDPOdometer:
     def add(self, release: Release) -> None:
         """Take a release in.
 
-        Raises `CannotBound`, and adds nothing: it has no cost on this scale, or is on the sample of an
-        earlier release (`require_own_draw`).
+        Raises `CannotBound` and adds nothing if the release has no cost on this scale, or is on the sample of
+        an earlier release (`require_own_draw`).
         """
         require_own_draw(self._composition, release)
         self._cost(release.mechanism)

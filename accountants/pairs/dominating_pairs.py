@@ -144,7 +144,7 @@ def loss_terms(
 
 
 def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:
-    """Terms that cost no more than the mechanisms' pairs; None where `loss_terms` are exact themselves.
+    """Terms that cost no more than the mechanisms' pairs; None if `loss_terms` are exact.
 
     A mechanism of which nothing is known from below is left out, which only lowers a bound.
     """
@@ -159,7 +159,7 @@ def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
 
 
 def _above(pair: dominating.Pair, count: int) -> bool:
-    """Whether the terms of so many runs dominate them and are not them: choices one at a time, long moves."""
+    """Whether the terms of so many runs are only an upper bound on them: single choices, long moves."""
     wide = isinstance(pair, dominating.DiscreteLaplace) and pair.moves > MOST_MOVES
     return wide or (isinstance(pair, dominating.BoundedRange) and count > 1)
 
@@ -208,8 +208,8 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
     Where a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on
     each unit's own part, `ReplacedGaussianTerm` (for Schuchardt et al. 2024 the same pair): it also covers a
     unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity of each
-    other, so that the inner pair dominates, without amplification. Laplace noise, and parts that are longer
-    than their change: `batches`.
+    other, so that the inner pair dominates, without amplification. For Laplace noise, and for parts that are
+    longer than their change, see `batches`.
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     match moved := pair.inner if replaced else pair.own:

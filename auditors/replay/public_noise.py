@@ -46,7 +46,7 @@ class SamplerWatch:
         self.drawn: list[_Note] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: its notes are read after the run; the algorithm inside is a fresh copy already."""
+        """Return the object itself: its notes are read after the run; the algorithm is a fresh copy."""
         return self
 
     def __getattr__(self, name: str) -> Any:

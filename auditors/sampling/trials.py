@@ -85,13 +85,13 @@ def run_trials(
     `batch` says. A worker runs a `chunk` of trials before it reports: 250, or 10 000 in batch form. `cluster`
     is the address of a `distributed` scheduler, such as ``"tcp://10.0.0.1:8786"``. `resume` is a file that
     keeps finished chunks for a later run of the same configuration; with `fixed_size` it is refused if its
-    trials were evaluated when they were fewer or more. `run_options` are further arguments of `dpaudit.run`.
+    trials were already evaluated at another number. `run_options` are further arguments of `dpaudit.run`.
 
     Raises:
         InvalidParameter: no trials, no chunk, a negative seed, or no batch form.
         TrialFailed: all trials raised the same error, or a score or a batch raised; the error names the
             trial and carries the scores before it as ``partial``.
-        ScoreShape: outcomes without any number, all of one kind; or a batch without an axis over the trials.
+        ScoreShape: all outcomes of one kind are without numbers, or a batch has no axis over the trials.
         StoreMismatch, UsageError: `resume` holds the trials of another configuration, trials that were
             evaluated at another size, or something else.
         TargetDied: a trial's own process ended, or took longer than its limits allow; the error names it.

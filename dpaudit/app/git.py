@@ -56,8 +56,8 @@ def modes_at(folder: Path, commit: str, path: str) -> dict[str, bytes]:
 def regular_file_at(folder: Path, commit: str, path: str) -> bytes | None:
     """The content of a file, given from `folder`, at a commit; None where the commit has nothing there.
 
-    Raises `UsageError`: there the path is a link, a submodule or a folder, or goes through one of the first
-    two. The target of a link may have changed since that commit.
+    Raises `UsageError` if the path is a link, a submodule or a folder at that commit, or leads through a link
+    or a submodule. The target of a link may have changed since that commit.
     """
     inside, modes = path_in_repository(folder, path), modes_at(folder, commit, path)
     for name, mode in modes.items():

@@ -319,7 +319,7 @@ def _limits(
 
 
 def _judged_nothing(audits: Sequence[Audit]) -> list[Condition]:
-    """That no experiment judged the claim, or some did not, and why."""
+    """The conditions that say which experiments did not judge the claim, and why."""
     if not audits:
         return [Condition(code=Code.NO_AUDIT)]
     unclear = [audit for audit in audits if audit.verdict is Experiment.INCONCLUSIVE]

@@ -539,8 +539,8 @@ class Curator(Admission):
     ) -> Batches:
         """Begin sums over one batch after another, each drawn before its rows are computed.
 
-        As `release_sum` again and again, without the rows of units that are not in the sample: for training
-        on many records. Each sum is a line of the ledger.
+        This is like repeated calls of `release_sum` that need no rows of units outside the sample: for
+        training on many records. Each sum is a line of the ledger.
 
         Args:
             mechanism: as in `release_sum`: noise, or noise on a sample of the units.
@@ -548,7 +548,7 @@ class Curator(Admission):
             shape: of a row, and of a sum.
             bound: the norm to which a row is scaled down.
             basis: ``declared`` where the other units may have a part in a unit's row.
-            draw_with: other sums, which are made on the same draws: `draw` of any of them is that of all, and
+            draw_with: other sums to be made on the same draws: a `draw` of any of them counts for all, and
                 each has its own `add` and `noisy`. The lines of one draw name the same `sample`.
             **stated: partition and claimed, as in `release`.
 

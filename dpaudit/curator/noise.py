@@ -60,7 +60,7 @@ class Question:
         return rows.to_doubles() if isinstance(rows, OnGrid) else None
 
     def draw(self, randomness: Randomness, *chosen: Given) -> Array:
-        """Draw the noisy answer; `chosen` is who is in the sample, where that was drawn before."""
+        """Draw the noisy answer; `chosen` marks the units in the sample, if it was drawn before."""
         return self.answering(*self.given, *chosen, randomness) if self.given else self.query.copy()
 
 

@@ -95,7 +95,7 @@ def described(
 def _require_default_fits(
     kind: str, sample: type[OnSample] | None, spelled: Callable[[str], str], neighbouring: Neighbouring
 ) -> None:
-    """Raise `InvalidParameter` where a sensitivity of 1 is not that of rows clipped to the norm 1."""
+    """Raise `InvalidParameter` if rows clipped to norm 1 have another sensitivity than 1."""
     swaps = sample is not None and sample.swaps
     if not swaps and neighbouring is not Neighbouring.REPLACE_ONE:
         return

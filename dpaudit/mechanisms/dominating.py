@@ -144,8 +144,8 @@ class Smooth:
 class Sampled(_RoundedUp):
     """Noise on the sum over a Poisson sample: one run, of `times` composed.
 
-    `inner` dominates two samples of which one holds another unit in a unit's place. `contribution` bounds a
-    unit's own part of the sum, as a multiple of the noise's scale; None: it is not stated.
+    `inner` dominates two samples that differ in one replaced unit. `contribution` bounds a unit's own part of
+    the sum, as a multiple of the noise's scale; None: it is not stated.
     """
 
     inner: Gaussian | Laplace
@@ -155,7 +155,7 @@ class Sampled(_RoundedUp):
 
     @property
     def own(self) -> Gaussian | Laplace:
-        """The pair of two samples of which one lacks the unit: by `contribution`, or `inner` if it is None.
+        """The pair of two samples, one without the unit: from `contribution`, or `inner` if it is None.
 
         A unit that is added or removed has the mixture (1 - rate) Q + rate P against Q, for its P and Q.
         """

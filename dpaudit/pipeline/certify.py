@@ -198,7 +198,7 @@ _Parameters = ParamSpec("_Parameters")
 
 
 def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parameters, Certificate]:
-    """The same function, of the same parameters, which returns the certificate alone.
+    """Return a function with the same parameters that returns only the certificate.
 
     It warns the data's holder where the run on the data diverged from its twin's.
     """

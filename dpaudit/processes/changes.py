@@ -76,7 +76,7 @@ def records_of(data: Any, neighbour: Any) -> Records | None:
 
 
 def size_of(data: Any) -> int | None:
-    """How many records data have; None where they do not say."""
+    """The number of records of data; None if it is not known."""
     whole = data[0] if isinstance(data, tuple) and _parts(data) is not None else data
     try:
         return len(whole)
@@ -90,7 +90,7 @@ def named(name: str, changes: Sequence[str]) -> str:
 
 
 def take(numbers: Iterable[int]) -> str:
-    """The change to these records of the pair, in this order."""
+    """The name of the change to these records of the pair, in this order."""
     return _TAKE + taking(numbers)
 
 

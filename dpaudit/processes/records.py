@@ -185,7 +185,7 @@ def _names(data: Any) -> Sequence[Any] | None:
 
 
 def _columns(data: Any) -> list[Any] | None:
-    """What holds the records' parts, of one length; None where data are of another kind."""
+    """The columns that hold the records' parts, all of one length; None for other kinds of data."""
     names = _names(data)
     if names is None:
         columns = [data] if type(data) in (list, tuple, np.ndarray) else []
@@ -245,9 +245,9 @@ def _leaves(record: Any) -> Iterator[Any]:
 
 
 def _sizes(columns: Sequence[Sequence[Any]]) -> NDArray[np.float64] | None:
-    """The numbers of each record, [n, d]; their sum and how many they are, where that differs.
+    """The numbers of each record, [n, d]; their sum and their count, if records differ in length.
 
-    None where there are none, or where they are not finite.
+    None if there are no numbers, or if one is not finite.
     """
     found = []
     try:

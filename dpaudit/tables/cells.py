@@ -24,7 +24,7 @@ _WITH_TEXT: Final = {
 
 
 def text(value: object) -> str | None:
-    """A text as Python's own: a class that is made of it may say of itself what it equals."""
+    """Return a text as a plain `str`: a subclass could define its own equality."""
     return value if type(value) is str else str.__str__(value) if isinstance(value, str) else None
 
 
@@ -58,7 +58,7 @@ def cell(value: Any) -> str | float | None:
 def word(value: Any) -> str | None:
     """One of pandas' objects as text; None for no value, and for what has no text of its own.
 
-    A number is written as the shortest that is equal: 1, 1.0 and True are "1".
+    Equal numbers have one text, the shortest: 1, 1.0 and True are "1".
     """
     found = cell(value)
     if isinstance(found, float | int):

@@ -78,7 +78,7 @@ def _pandas(frame: Any) -> tuple[Any, Restore]:
 
 
 def _stripped(frame: Any) -> Any:
-    """Without attributes, names of indexes and their unused levels."""
+    """Remove attributes, index names and unused index levels."""
     index = frame.index
     if hasattr(index, "remove_unused_levels"):
         index = index.remove_unused_levels()
@@ -109,7 +109,7 @@ def _dask(frame: Any) -> tuple[Any, Restore]:
 
 
 def _without_unused(frame: Any, names: Sequence[str]) -> Any:
-    """One partition with the levels of its own rows, and no metadata."""
+    """Reduce one partition to the levels of its own rows, without metadata."""
     own = {name: frame[name].cat.remove_unused_categories() for name in names}
     return _stripped(frame.assign(**own))
 

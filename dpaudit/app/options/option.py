@@ -16,7 +16,7 @@ class _Number(click.types.FloatParamType):
     """A number that a double is, but for a rounding: one that would become 0 or infinite is refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number, as click has it."""
+        """Convert the option's text to a number; called by click."""
         found = float(super().convert(value, param, ctx))
         try:
             return double(value) if isinstance(value, str) else found
