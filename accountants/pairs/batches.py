@@ -19,7 +19,7 @@ Wang 2022, Theorem 11).
 and A too differ by a change (Balle et al., Theorem 9). A unit that is added to n others is in the sample with
 probability q = size / (n + 1); else the sample is as it was. The pair is the mixture against A.
 
-*Truncated Poisson.* How many of the others are drawn does not depend on the unit. With fewer than `most` the
+*Truncated Poisson.* The number of other units drawn does not depend on the unit. With fewer than `most` the
 sample is a Poisson sample. With k >= most the unit, if drawn, has a place with probability most / (k + 1), in
 which else another unit stands, as in a sample of fixed size. The two outputs are mixtures with the weights of
 k, so that their profile is at most that of revealing k (joint convexity). (Chua et al. 2024 instead add to
@@ -138,7 +138,7 @@ def as_poisson(pair: dominating.Batch, *, replaced: bool) -> dominating.Sampled 
 
 
 def as_batch(pair: dominating.Sampled) -> dominating.Batch:
-    """The same Poisson sample, with what is known of a unit that is replaced."""
+    """The same Poisson sample, with the bounds on a replaced unit."""
     return dominating.Batch(pair.inner, pair.own, pair.rate)
 
 

@@ -169,7 +169,7 @@ def _pessimistic(row: tuple[Term, int]) -> bool:
 
 
 def _least(mechanism: AnyMechanism) -> Losses:
-    """Terms that cost no more than the pair of one run, which is known from above only."""
+    """Terms that cost no more than the pair of one run, of which only an upper bound is known."""
     match pair := mechanism.dominating_pair():
         case dominating.DiscreteGaussian():
             return [(merged_gaussian_term(pair), pair.squared)]

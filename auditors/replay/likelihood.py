@@ -34,9 +34,9 @@ def queries_of(entries: Sequence[Entry]) -> Queries:
 def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
     """Log density of the outputs, in order, had `one` been asked, less that had `other` been asked.
 
-    Both have the same number of queries, with the same shapes. A release whose query is the same in both adds
-    0, whatever its density; for one that moves and whose density is not known `NoDensity` is raised. Releases
-    on one sample depend on each other, so they have one joint density.
+    Both have the same number of queries, with the same shapes. A release with the same query in both adds 0,
+    whatever its density. `NoDensity` is raised for one that moves and has no known density. Releases on one
+    sample depend on each other, so they have one joint density.
     """
     total = 0.0
     for group in _independent(entries):

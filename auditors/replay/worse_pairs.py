@@ -346,7 +346,7 @@ def _added(copied: Numbers, one: int, step: int) -> Numbers:
 
 
 def _filled(given: Numbers, fill: int, step: int) -> Numbers:
-    """The given records, the first ones of them replaced."""
+    """The given records, with the first ones replaced."""
     return (fill,) * step + given[step:]
 
 

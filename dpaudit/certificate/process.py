@@ -29,8 +29,8 @@ class Process(Model):
     def not_checked(self, releases: Iterable[Release]) -> Iterable[Condition]:
         """The conditions that are left on trust.
 
-        `RECORDS_STOP_NOTHING` is among them however the run was made. Rows that are all mapped do not settle
-        it: code before `map` can stop, and `map` can take its time.
+        `RECORDS_STOP_NOTHING` is among them however the run was made. Mapped rows do not exclude it: code
+        before `map` can stop the run, and `map` can be slow.
         """
         stops = Condition(code=Code.RECORDS_STOP_NOTHING)
         match self.kind:

@@ -90,7 +90,7 @@ class _Draws:
         return self._waiting[place][0] if self._waiting[place] else None
 
     def take(self, place: int) -> _Batch | None:
-        """The same, which the sum releases now."""
+        """The batch that a sum releases now, removed from those it has still to release."""
         batch = self.first(place)
         if batch is not None:
             self._waiting[place].popleft()

@@ -82,8 +82,8 @@ def mapped(
         where: the release, for errors.
         alone: whether the function is known to depend on its argument alone. It is then called with plain
             values only: a record of any other type has a row of zeros, too.
-        audited: whether an auditor compares this run with others. The records are then not private: nothing
-            is warned of, and a function that cannot be right for any records raises.
+        audited: whether an auditor compares this run with others. The records of such a run are not private:
+            no warning is given, and an error is raised if the function is wrong for any records.
 
     Raises:
         InvalidParameter: no records; in an audited run, no record has a row, most for the same other shape,

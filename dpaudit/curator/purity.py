@@ -393,7 +393,7 @@ class _Reader:
         return self._error(node)
 
     def _handler(self, node: ast.ExceptHandler) -> bool:
-        """Not every error: whether memory or the stack suffice depends on more than the argument."""
+        """Only named errors: whether memory or the stack suffices depends on more than the argument."""
         kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
         named = all(kind is not None and self._error(kind) for kind in kinds)
         return named and node.name is None and all(map(self._statement, node.body))
@@ -599,7 +599,7 @@ class _Reader:
 
 
 def _bound(names: dict[str, Any], source: _Source, name: str) -> Any:
-    """What a module's name stands for, if its source says so and nothing else was put in its place."""
+    """Return the object behind a module's name, if it is still the one that the source binds."""
     statement, value = source.bound.get(name), names.get(name)
     if isinstance(statement, ast.FunctionDef):
         written = _written(value.__code__) if type(value) is FunctionType else None

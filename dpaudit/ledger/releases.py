@@ -134,7 +134,7 @@ class Draw(NamedTuple):
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
 
     def stated(self) -> dict[str, Any]:
-        """What releases on one draw have in common, by name."""
+        """The fields that all releases on one draw share, by name."""
         part = self.partition
         where = {} if part is None else {"partition": f"{part.split}/{part.part} by {part.by}"}
         return {**dict(self.sampling), "count": self.runs, **where}

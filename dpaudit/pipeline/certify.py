@@ -57,10 +57,10 @@ class Certified:
     """One run and everything that was made of it.
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
-    first, empty where it has no bound there. `divergences` say where the data run diverged from its twin,
-    for the data's holder alone, and `raised` what it did there, in words that may quote records; where they
-    are not empty, nothing of the run may be published. `utility`, where it is asked for, has the algorithm's
-    own measures of its output.
+    first, empty where it has no bound there. `divergences` say where the data run diverged from its twin, for
+    the data's holder alone, and `raised` what it did there, in words that may quote records. If there are
+    any, nothing from the run may be published. `utility`, where it is asked for, has the algorithm's own
+    measures of its output.
     """
 
     run: Run

@@ -95,7 +95,7 @@ def take(numbers: Iterable[int]) -> str:
 
 
 class Changeable(dict[str, Any]):
-    """Data by name, and by the names of what changes make of them.
+    """Data sets by name, and the changed data sets by the names of their changes.
 
     `beside` names the neighbour of each, whose records a change may take.
     """

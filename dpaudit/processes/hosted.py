@@ -38,7 +38,7 @@ from dpaudit.processes.worker import Asked, written
 
 @dataclass(frozen=True)
 class HostedData(Elsewhere):
-    """Data that a target's process holds, by name; ``n_users`` where they say how many users there are.
+    """The name of data that a target's process holds; `n_users` is their number of users, if they state it.
 
     `records` are those of a pair's data, as `changes.Records` has them, and `size` is how many they are.
     """

@@ -72,7 +72,7 @@ class Asked(NamedTuple):
 
 
 def _line_of(release: Release) -> str:
-    """A release as requests name it, whatever its label and sample, in which alone most differ."""
+    """The key of a release in requests: all fields but label and sample, in which most releases differ."""
     try:
         return _line(*release.like())
     except TypeError:  # something in it is not hashable

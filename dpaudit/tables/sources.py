@@ -76,7 +76,7 @@ def at_hand(data: Any) -> Any:
 
 
 def carried(data: Any) -> Any:
-    """Data as processes of runs get them; raises `DataError` for a frame that this process alone can use."""
+    """Return data in a form that other processes can use; raises `DataError` if there is none."""
     found = _written(data)
     engine = _engine_with_threads(found)
     if engine is not None:

@@ -487,7 +487,7 @@ class Table:
     def _read_as(self, name: str, keys: tuple[str, ...], given: Mapping[str, Sequence[Any]] | None) -> Kind:
         """What a column is read as: the same in every type that pandas could infer.
 
-        `given` are the keys' public values, None where keys are chosen: their type says what objects are.
+        `given` are the keys' public values, whose type decides how objects are read; None if keys are chosen.
         """
         kind = self.frame.kinds[name]
         if kind == "objects" and name in keys:

@@ -140,8 +140,8 @@ def most_of(answers: Sequence[Appears]) -> Appears:
 def converges(allowed: float, gaps: Sequence[Estimate], first: Vector, last: Vector) -> Appears:
     """Whether a difference comes close to 0: at the last two places, and closer than where it began.
 
-    `gaps` are the differences at all places in order, `first` and `last` the runs' at the ends; one place
-    shows no course.
+    `gaps` are the differences at all places in order; `first` and `last` are those of the runs at both ends.
+    A single place shows no trend.
     """
     if len(gaps) < 2:
         return "not told apart"

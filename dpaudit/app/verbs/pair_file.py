@@ -27,8 +27,8 @@ def begin_pair(folder: Path | None, method: str) -> None:
 def write_pair(folder: Path | None, sources: Sequence[str], target: str) -> None:
     """Write the first source for its owner alone, and say how the audit is run on it again.
 
-    The pair was given as a public one. Should it be made of private records nevertheless, they stand in this
-    file, and in nothing else that is written.
+    The pair was declared public. If it contains private records nevertheless, this is the only file that
+    holds them.
     """
     if folder is None or not sources:
         return
