@@ -35,7 +35,8 @@ def replayed_loss(
     known as 0. Each pair's bound holds with 95%, the largest of them all with no stated confidence: replay
     the pair that is found with a seed of its own, and more often. The arguments are those of `replay`.
     """
-    how: Any = {"delta": delta, "replays": replays, "run_options": run_options, "extreme_outputs": False}
+    how: Any = {"delta": delta, "replays": replays, "run_options": run_options}
+    how |= {"extreme_outputs": False, "search_pairs": False}
 
     def objective(pair: Pair, seed: int) -> float:
         audit = replay(algorithm, [pair], seed=seed, **how)

@@ -140,7 +140,9 @@ def test_a_fault_counts_for_more_than_any_loss_and_no_loss_for_none() -> None:
 
     def opaque(data: Any, curator: Curator) -> Any:
         mechanism = OpaquePureDP(epsilon=1.0, justification="known")
-        return curator.release_opaque(data[0], lambda value, generator: value, mechanism, label="x")
+        return curator.release_opaque(
+            data[0], lambda value, generator: value + generator.laplace(), mechanism, label="x"
+        )
 
     pair = _pair([0.5])
     assert replayed_loss(leaks, replays=1)(pair, 0) == 1e6
