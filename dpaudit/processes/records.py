@@ -76,11 +76,12 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
     largest = number - 1
     found = [*changed, 0, number - 1]
     if sizes is not None:
-        size = np.abs(sizes).sum(axis=1)
-        spread = np.ptp(sizes, axis=0)
-        scaled = sizes / np.where(spread > 0.0, spread, 1.0)
-        largest, smallest = int(np.argmax(size)), int(np.argmin(size))
-        far = int(np.argmax(np.abs(scaled - scaled[largest]).sum(axis=1)))
+        with np.errstate(all="ignore"):  # the distance of two finite numbers may exceed every double
+            size = np.abs(sizes).sum(axis=1)
+            spread = np.ptp(sizes, axis=0)
+            scaled = sizes / np.where(spread > 0.0, spread, 1.0)
+            largest, smallest = int(np.argmax(size)), int(np.argmin(size))
+            far = int(np.argmax(np.abs(scaled - scaled[largest]).sum(axis=1)))
         columns_of = range(min(sizes.shape[1], _EXTREMES)) if sizes.shape[1] > 1 else ()
         ends = [int(end(sizes[:, at])) for at in columns_of for end in (np.argmax, np.argmin)]
         found = [*changed, largest, int(np.argmin(size[:number])), far, smallest, *ends]

@@ -236,7 +236,8 @@ MORE: dict[str, Any] = {"bound": 0.5, "rate": 0.25, "records": 12}
 def test_the_mistakes_of_training_are_refuted_and_the_same_without_is_not(mistake: Any, kind: Any) -> None:
     algorithm = mistake(*MADE, **MORE)
     pair = algorithm.worst_pairs()[1]
-    found = replay(algorithm, [pair], replays=2 if kind else 20, extreme_outputs=False)
+    given: Any = {"replays": 2 if kind else 20, "extreme_outputs": False}
+    found = replay(algorithm, [pair], **given, search_pairs=False)
     assert found.verdict is (Experiment.NOT_REFUTED if mistake is DPSGD else Experiment.REFUTED)
     kinds = {finding.kind for finding in found.findings}
     assert kinds - {"sampling"} == ({kind} if kind else set())
