@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from types import GenericAlias, UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeGuard, Union, get_args, get_origin
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -33,12 +33,12 @@ def down(exact: fractions.Fraction) -> float:
     return 0.0 - up(-exact)  # for zero not -0.0
 
 
-def as_double(value: object, rounded: Callable[[fractions.Fraction], float]) -> object:
+def as_double(value: Any, rounded: Callable[[fractions.Fraction], float]) -> object:
     """An exact number (int, Fraction, Decimal) as a double, rounded to the side that is safe for it.
 
     Anything else is returned as it is, to be read or refused as a double.
     """
-    if isinstance(value, bool | float) or not isinstance(value, numbers.Real | decimal.Decimal):
+    if isinstance(value, float) or not is_number(value):
         return value
     if not _is_finite(value):
         return float(value)
@@ -65,23 +65,35 @@ class NoDouble(ValueError):
     """A number lies between two doubles, which the text names."""
 
 
+class TooLarge(ValueError):
+    """A number is finite, and larger than every double."""
+
+
+def is_number(value: object) -> TypeGuard[Any]:
+    """Whether a value is a real number of one of Python's or numpy's types.
+
+    Booleans are not, nor are numpy's time differences, which numpy derives from its whole numbers.
+    """
+    real = isinstance(value, numbers.Real | decimal.Decimal) and not isinstance(value, bool)
+    return real and getattr(getattr(value, "dtype", None), "kind", "") != "m"
+
+
 def exact_double(value: Any) -> float:
     """Return a number of any of Python's or numpy's types as the double that equals it.
 
-    Raises ValueError for anything but a number, and `NoDouble` for one between two doubles: which of them is
-    safe depends on what it is for.
+    Raises ValueError for anything but a number, `TooLarge` for one above all doubles, and `NoDouble` for one
+    between two doubles: which of them is safe depends on what it is for.
     """
     if type(value) is float:
         return value
-    number = isinstance(value, numbers.Real | decimal.Decimal) and not isinstance(value, bool)
-    if not number:  # numpy's booleans are no numbers to Python either
+    if not is_number(value):
         raise ValueError("must be a number")
     if isinstance(value, float) or not _is_finite(value):
         return float(value)
     exact = _exactly(value)
     low, high = down(exact), up(exact)
     if math.isinf(high) or low == -sys.float_info.max > exact:
-        raise ValueError("must be a number of at most 1.8e308")
+        raise TooLarge("must be a number of at most 1.8e308")
     if low != high:
         raise NoDouble(f"give {low!r} where less is safe, or {high!r} where more is")
     return low
@@ -117,9 +129,7 @@ def _plain(value: object) -> object:
 
 def _whole(value: object) -> object:
     """One of numpy's whole numbers as Python's own; anything else unchanged, for pydantic to refuse."""
-    if isinstance(value, bool):
-        return value
-    return int(value) if isinstance(value, numbers.Integral) else value
+    return int(value) if isinstance(value, numbers.Integral) and is_number(value) else value
 
 
 #: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.

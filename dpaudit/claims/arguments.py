@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import numbers
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -11,12 +12,13 @@ from typing import Any, Final, ParamSpec, TypeVar, get_args
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, figures
 from dpaudit.errors import InvalidParameter, UsageError
-from dpaudit.models import NoDouble, did_you_mean, exact_double
+from dpaudit.models import NoDouble, TooLarge, did_you_mean, exact_double, is_number
 
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
 
 _LONGEST: Final = 80
+_MOST_ENTRIES: Final = 2**48
 _WHOLE: Final = ("trials", "replays", "guesses", "seed", "users", "count", "chunk", "workers")
 #: What parameters of these names must be, in every function.
 _KINDS: Final[dict[str, Any]] = {
@@ -97,6 +99,8 @@ def require_kind(value: Any, kind: Any, where: str) -> None:
             require_kind(one, kind[0], where)
         return
     fits = isinstance(value, kind) and (kind is Callable or not isinstance(value, bool | type))
+    if kind is numbers.Real or kind is numbers.Integral:
+        fits = fits and is_number(value)
     if not fits or (kind is numbers.Integral and value < 0):
         words = _WORDS.get(kind) or " or ".join(one.__name__ for one in get_args(kind) or (kind,))
         given = f"{value!r}" if fits else _shown(value)
@@ -127,6 +131,9 @@ def number(value: Any, where: str) -> float:
     except NoDouble as error:
         what, why = f"{_shown(value)} is no double", "the nearest one could make a bound too small"
         raise InvalidParameter(what, where=where, why=why, remedy=str(error)) from None
+    except TooLarge:
+        what, why = f"{_shown(value)} is too large", "no double is as large"
+        raise InvalidParameter(what, where=where, why=why, remedy="give at most 1.8e308") from None
     except ValueError:
         what, why = f"{_shown(value)} is not a number", "it could be misread, or cause an unclear error later"
         remedy = f"{_meant(value, numbers.Real)}give a number"
@@ -140,11 +147,19 @@ def whole(value: Any, where: str) -> int:
 
 
 def lengths(value: Any, where: str) -> tuple[int, ...]:
-    """Return a shape as a tuple of Python's own numbers; raises `InvalidParameter` for anything else."""
+    """Return a shape as a tuple of Python's own numbers.
+
+    Raises `InvalidParameter` for anything else, and for a shape that no memory holds.
+    """
+    place = f"{where}, shape="
     if isinstance(value, numbers.Integral):
-        return (whole(value, f"{where}, shape="),)
-    require_kind(value, tuple | list, f"{where}, shape=")
-    return tuple(whole(each, f"{where}, shape=") for each in value)
+        value = (value,)
+    require_kind(value, tuple | list, place)
+    shape = tuple(whole(each, place) for each in value)
+    if math.prod(shape) > _MOST_ENTRIES or max(shape, default=0) > _MOST_ENTRIES:
+        what, why = "a shape of more than 2^48 numbers", "no memory holds them"
+        raise InvalidParameter(what, where=place, why=why, remedy="give the shape of one row")
+    return shape
 
 
 def _shown(value: Any) -> str:

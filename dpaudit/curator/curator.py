@@ -208,7 +208,8 @@ class Curator(Admission):
                 contribute what they do without it; a warning tells the data's holder how many there are.
                 The ledger says that the rows are ``mapped`` if `map` provably depends on its argument alone
                 (`dpaudit.curator.purity`), and ``clipped`` otherwise. Records of a ``mapped`` sum must be
-                plain values: numbers, text, dates, lists, tuples, dictionaries and arrays.
+                plain values: numbers, text, dates, lists, tuples, dictionaries and arrays; of a named tuple
+                its fields are copied. Other records contribute zero.
             shape: of a row that `map` makes, () by default. The records themselves do not decide it.
             label: as in `release`.
             **stated: partition and claimed, as in `release`. And ``sample``, the name of a draw: the first

@@ -4,11 +4,12 @@ import contextlib
 import copy
 import datetime as dt
 import decimal
+import functools
 import math
 import random
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ _PRINTED: Final[dict[str, Any]] = {
     "legacy": False,
     **({"override_repr": None} if "override_repr" in np.get_printoptions() else {}),
 }
+_NOT_PLAIN: Final = "hold a value of type "
 #: Digits that Python turns into a whole number at most.
 _DIGITS: Final = 4300
 
@@ -87,7 +89,7 @@ def mapped(
 
     Raises:
         InvalidParameter: no records; in an audited run, no record has a row, most for the same other shape,
-            and none was stated.
+            and none was stated, or `alone` and at least half of the records are not plain values.
         ScheduleBroken: in an audited run, a record's two rows differ.
         KeyboardInterrupt: somebody pressed Ctrl-C, or the function raised it.
     """
@@ -181,6 +183,8 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if kind is tuple:
         return tuple([_plain(one) for one in value])
+    if issubclass(kind, tuple) and type(kind) is type:
+        return _record_of(getattr(kind, "_fields", None), tuple(tuple.__iter__(value)), kind)
     if kind is np.ndarray:
         if not value.dtype.hasobject:
             return np.array(value, order="C")
@@ -197,7 +201,19 @@ def _plain(value: Any) -> Any:
         return value
     if kind in {set, frozenset} and all(type(one) in {str, int, bytes} for one in value):
         return kind(value)
-    raise Unusable(f"hold a value of type {_name(kind)}, which is not plain")
+    raise Unusable(f"{_NOT_PLAIN}{_name(kind)}")
+
+
+def _record_of(fields: Any, values: tuple[Any, ...], kind: type) -> Any:
+    """A named tuple of a class that has its fields and nothing else of the class that was given."""
+    if type(fields) is not tuple or {*map(type, fields)} != {str} or len(fields) != len(values):
+        raise Unusable(f"{_NOT_PLAIN}{_name(kind)}")
+    return _named_tuple(fields)(*map(_plain, values))
+
+
+@functools.lru_cache(maxsize=64)
+def _named_tuple(fields: tuple[str, ...]) -> Any:
+    return namedtuple("Record", fields, rename=True)  # noqa: PYI024  (of fields that are not known here)
 
 
 def _name(kind: type) -> str:
@@ -231,6 +247,13 @@ def _require_possible(
         why = "a row that other records have a part in is not bounded by clipping it"
         remedy = "let the function look at the record that it is given, and at nothing else"
         raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
+    strange = [reason for reason in failed.values() if reason.startswith(_NOT_PLAIN)]
+    if strange and 2 * len(strange) >= count:  # of most, so that both sides of a pair end alike
+        what, why = f"records that {strange[0]}", "its methods could look at other records"
+        plain = "numbers, text, dates, lists, tuples, dictionaries or arrays"
+        remedy = f"give records of {plain}; of a pandas frame, frame.to_dict('records'), and of dataclasses, "
+        remedy += "dataclasses.asdict(record)"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
     if not stated and len(failed) == count and len(shapes) == 1:
         shape, rows = next(iter(shapes.items()))
         if rows > 1 and 2 * rows > count:  # beside records for which the function makes no row at all

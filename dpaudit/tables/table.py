@@ -309,9 +309,10 @@ class Table:
             InvalidParameter: as `sum`, and for `q` and `candidates` out of range.
         """
         lower, upper = self._range(column, lower, upper, "quantile")
-        given = list(q) if isinstance(q, Iterable) else [q]
+        several = isinstance(q, Iterable) and getattr(q, "ndim", 1) > 0
+        given: list[Any] = list(q) if several else [q]  # type: ignore[arg-type]
         asked = Quantiles.of(given, candidates)
-        words = f"{', '.join(f'{each:g}' for each in given)} quantile{'s' if len(given) > 1 else ''}"
+        words = f"{', '.join(f'{float(each):g}' for each in given)} quantile{'s' if len(given) > 1 else ''}"
         label = label or self._words(f"{words} of {column}")
         if self.rows_per_unit is None:
             self._reach(Measure("rows")).sensitivity(self._relation, "l1", f"release {label!r}")
@@ -347,7 +348,7 @@ class Table:
                     partition=part,
                 )
                 numbers_of = [points[i] for i in choices[chosen]]
-                found.append(numbers_of if isinstance(q, Iterable) else numbers_of[0])
+                found.append(numbers_of if several else numbers_of[0])
         return self._answer(found)
 
     @complete("marginals")
