@@ -33,7 +33,7 @@ def down(exact: fractions.Fraction) -> float:
     return 0.0 - up(-exact)  # for zero not -0.0
 
 
-def as_double(value: Any, rounded: Callable[[fractions.Fraction], float]) -> object:
+def as_double(value: Any, rounded: Callable[[fractions.Fraction], float]) -> Any:
     """An exact number (int, Fraction, Decimal) as a double, rounded to the side that is safe for it.
 
     Anything else is returned as it is, to be read or refused as a double.

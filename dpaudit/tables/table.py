@@ -22,6 +22,7 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import AnyMechanism, Array, Exponential, Gaussian, KeySelection, Laplace
 from dpaudit.mechanisms.selecting.keys import Keys
+from dpaudit.models import as_double, up
 from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.asking import complete, no_such
 from dpaudit.tables.cells import word
@@ -554,7 +555,8 @@ class Table:
         self.frame.require_kind(column, method, "number", "whole", "boolean")
         for name, given in (("lower", lower), ("upper", upper)):
             require_kind(given, numbers.Real, f"{method}({name}=)")
-            if not -_LARGEST <= given <= _LARGEST:
+            # As doubles: beside one of numpy's narrower floats, the largest bound would become infinite.
+            if not -_LARGEST <= as_double(given, up) <= _LARGEST:
                 what, where = f"{name} = {given!r}", f"{method}({name}=)"
                 remedy = f"give a public number, at most {_LARGEST:.1g} in magnitude"
                 raise InvalidParameter(what, where=where, remedy=remedy)

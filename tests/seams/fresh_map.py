@@ -240,6 +240,8 @@ CASES = [
             ("sum", DAY, r"DPA101 .* is not a number; .*"),
             ("sum", Decimal("1.0"), r"DPA101 .*Decimal is not a number; .*"),
             ("sum", np.float32(1.0), "about 2"),
+            ("sum", np.float32("inf"), r"DPA101 upper = .*inf.*; give a public number, at most .*"),
+            ("mean", np.float16("inf"), r"DPA101 upper = .*inf.*; give a public number, at most .*"),
             ("mean", np.uint8(1), "about 2"),
             ("mean", 10**400, r"DPA101 upper = 1.*; give a public number, at most .*"),
             ("histogram", Fraction(1, 3), "about 0"),
