@@ -2,6 +2,7 @@
 
 import functools
 import operator
+import unicodedata
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -31,8 +32,16 @@ def _from_name(value: object) -> object:
 
 
 def _draw_name(value: object) -> object:
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
+    """Return the name of a draw; two names that look alike would be two draws, so there is one spelling."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value.strip():
+        plain = " ".join(unicodedata.normalize("NFC", value).split())
+        if value == plain and value.isprintable():
+            return value
+        what, why = f"sample {value!a}", "a name that looks the same would be another draw"
+        remedy = f"write {plain!r}" if plain.isprintable() else "write it without invisible characters"
+        raise InvalidParameter(what, where="Release.sample", why=why, remedy=remedy)
     what, why = f"sample {value!r}", "it names no draw"
     remedy = "give the draw a name, as text; or leave `sample` out where each run draws a sample of its own"
     raise InvalidParameter(what, where="Release.sample", why=why, remedy=remedy)

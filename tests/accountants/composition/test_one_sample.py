@@ -269,6 +269,12 @@ def test_a_name_that_is_none_is_an_error(sample: Any) -> None:
         on(sample, poisson(noise(1.0)))
 
 
+@pytest.mark.parametrize("sample", ["s ", " s", "step  3", "cafe\u0301", "s\u200b", "s\n"])
+def test_a_name_that_looks_like_another_is_an_error(sample: str) -> None:
+    with pytest.raises(InvalidParameter, match="would be another draw"):
+        on(sample, poisson(noise(1.0)))
+
+
 @pytest.mark.parametrize(
     ("mechanism", "remedy"),
     [
