@@ -60,6 +60,8 @@ FIRST, MOST = 6, 100
 
 #: Tells the seeds of forced samples, and of samplers of an author's own, from all others.
 _OF_SAMPLES, _OF_SAMPLERS = 0xC0125, 0x09A9E
+#: Recordings that are tried on a pair that a search found.
+_CONFIRMING = 5
 
 #: A billion replays of the shortest algorithm take days.
 MOST_REPLAYS = 10**9
@@ -429,9 +431,15 @@ class _Audited:
         return _Beyond(searched, smallest_pair(self.runs, self.shown, found, seed=seed, host=host))
 
     def confirm(self, pair: Pair, seed: np.random.SeedSequence) -> None:
-        """Compare one recording of fresh noise with its replays, on a pair that a search found."""
+        """Compare recordings of fresh noise with their replays, on a pair that a search found.
+
+        A fault may show with some noise alone, such as a stop at a threshold: so several are made.
+        """
         runs = replace(self.runs, unit=pair.unit, one_more=one_more(pair))
-        self._first_replays(runs, self._watched(runs, pair.data, seed), pair)
+        for one in seed.spawn(_CONFIRMING):
+            self._first_replays(runs, self._watched(runs, pair.data, one), pair)
+            if self.findings:
+                return
 
     def _record_and_compare(
         self, runs: Runs, pair: Pair, noise: NoiseSource, circumstance: str = "", rounding: float = 0.0

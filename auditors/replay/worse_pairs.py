@@ -311,7 +311,7 @@ def _of_other_records(pool: Pool, relation: Neighbouring) -> tuple[list[_Star], 
     """What is compared where records are replaced: among copies of one, and among the given ones."""
     given, number, at = tuple(range(pool.number)), pool.number, int(pool.mine or 0)
     worst, mine, theirs = pool.extremes[:_WORST], at, int(pool.theirs or 0)
-    free = pool.are_records and relation is Neighbouring.REPLACE_ONE
+    free = pool.are_records and not pool.are_named and relation is Neighbouring.REPLACE_ONE
     fills = tuple(dict.fromkeys((pool.smallest, *worst)))
     stars: list[_Star] = []
     for turn, fill in enumerate(fills[:2] if free else fills):

@@ -36,6 +36,8 @@ class Pool:
         are_records: whether entries are surely records, and not the entries of one vector of statistics: the
             number of entries differs, or they are no plain numbers.
         are_units: whether no record can be one of several of a unit.
+        are_named: whether the pair replaces a record by one of the same name: a part, of text or of whole
+            numbers, that tells all records of the data apart.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Pool:
     smallest: int
     are_records: bool
     are_units: bool
+    are_named: bool
 
 
 def pool_of(data: Any, neighbour: Any) -> Pool | None:
@@ -97,7 +100,9 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
             distinct.append(each)
     extremes = tuple(distinct[:_EXTREMES])
     whole = number != other or _are_records(columns)
-    return Pool(number, mine, theirs, extremes, (far, largest), smallest, whole, _are_units(columns))
+    units = _are_units(columns)
+    named = None not in (mine, theirs) and _keeps_a_name(columns, row, record(number + row))
+    return Pool(number, mine, theirs, extremes, (far, largest), smallest, whole, units, named)
 
 
 def number_of(data: Any) -> int | None:
@@ -313,6 +318,22 @@ def _are_units(columns: Sequence[Any]) -> bool:
         return False
     table = np.array(rows, dtype=float)
     return bool((table != np.round(table)).any(axis=0).all())
+
+
+def _keeps_a_name(columns: Sequence[Any], row: int, changed: Sequence[Any]) -> bool:
+    """Whether a part that tells all records apart is the same in the record that takes that row's place."""
+    records = [
+        list(itertools.chain.from_iterable(map(_leaves, record)))
+        for record in (*zip(*columns, strict=True), changed)
+    ]
+    if len(records) == 2 or len({len(record) for record in records}) != 1:
+        return False
+    *known, new = records
+    for part, name in zip(zip(*known, strict=True), new, strict=True):
+        names = all(isinstance(one, str) or (_is_number(one) and float(one).is_integer()) for one in part)
+        if names and name == part[row] and len(set(part)) == len(part):
+            return True
+    return False
 
 
 def _is_of_records(record: Any) -> bool:

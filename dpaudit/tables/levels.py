@@ -74,7 +74,8 @@ def _pandas(frame: Any) -> tuple[Any, Restore]:
             made[name] = pd.Series(pd.arrays.ArrowExtensionArray(column), index=made.index)
         return _stripped(made)
 
-    return frame.astype(dict.fromkeys(texts, pd.StringDtype(na_value=np.nan))), restore
+    plain = frame.set_flags(allows_duplicate_labels=True)  # a unit's rows may come twice in a neighbour
+    return plain.astype(dict.fromkeys(texts, pd.StringDtype(na_value=np.nan))), restore
 
 
 def _stripped(frame: Any) -> Any:
