@@ -17,6 +17,7 @@ class Case:
         verdict: runs it and returns what a user is told, such as "REFUTED sampling" or "PROVED, NOT_REFUTED".
         expected: a regular expression that the whole verdict has to match.
         nightly: whether it is too slow for every change.
+        engines: whether it needs data frame engines that are too large for every change.
     """
 
     kind: str
@@ -25,3 +26,4 @@ class Case:
     verdict: Callable[[], str]
     expected: str
     nightly: bool = False
+    engines: bool = False

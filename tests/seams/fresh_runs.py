@@ -252,6 +252,7 @@ CASES: list[Case] = [
         True,
         lambda: _told(_beside(lambda frame: str(frame.schema)), _enum()),
         "PROVED, (NOT_)?REFUTED, output without it",
+        engines=True,
     ),
     Case(
         "metadata of a table",
@@ -259,6 +260,7 @@ CASES: list[Case] = [
         False,
         lambda: _told(_counted, _enum()),
         _FINE,
+        engines=True,
     ),
     Case(
         "metadata of a table",

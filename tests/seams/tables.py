@@ -335,6 +335,7 @@ CASES = [
         planted=True,
         verdict=_query("COPY visits TO '{folder}/copy.csv'"),
         expected=r"(?!.*files were written)DataError: .*1 statement \(COPY\).*",
+        engines=True,
     ),
     Case(
         _FILES,
@@ -342,6 +343,7 @@ CASES = [
         planted=True,
         verdict=_query("EXPORT DATABASE '{folder}/copy'"),
         expected=r"(?!.*files were written)DataError: .*1 statement \(EXPORT\).*",
+        engines=True,
     ),
     Case(
         _FILES,
@@ -349,6 +351,7 @@ CASES = [
         planted=True,
         verdict=_query("FROM visits; ATTACH '{folder}/other.db'"),
         expected=r"DataError: .*2 statements \(SELECT, ATTACH\).*",
+        engines=True,
     ),
     Case(
         _FILES,
@@ -356,6 +359,7 @@ CASES = [
         planted=True,
         verdict=_query("FROM read_text('/etc/hostname')"),
         expected=r"DataError: .*a query that fails.*",
+        engines=True,
     ),
     Case(
         _FILES,
@@ -363,6 +367,7 @@ CASES = [
         planted=False,
         verdict=_query("WITH own AS (FROM visits) SELECT * FROM own"),
         expected=r"read: \[\('p1',\)\]",
+        engines=True,
     ),
     Case(
         _KEYS,
@@ -419,7 +424,7 @@ CASES = [
         planted=False,
         verdict=_polars,
         expected=_INNOCENT.replace(",", ""),
-        nightly=True,
+        engines=True,
     ),
     Case(
         "place of a finding",

@@ -21,6 +21,7 @@ CASES: list[Case] = [case for name in FILES for case in importlib.import_module(
 
 def _param(case: Case) -> object:
     marks = [pytest.mark.nightly] if case.nightly else []
+    marks += [pytest.mark.interoperability] if case.engines else []
     return pytest.param(case, id=case.name.replace(" ", "-"), marks=marks)
 
 

@@ -30,7 +30,7 @@ _HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds"
     epilog="""\b
 Examples:
   dpaudit convert --rho 0.5 --delta 1e-6
-  dpaudit convert --epsilon 1 --delta 1e-6    (the largest rho and mu that prove it)
+  dpaudit convert --epsilon 1 --delta 1e-6  (the largest rho and mu for it)
   dpaudit convert --alpha 8 --epsilon 1       (from Renyi DP)
   dpaudit convert --rho 0.5 --output-format latex --plot curve.svg
 

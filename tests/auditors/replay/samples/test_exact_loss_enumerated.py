@@ -288,7 +288,7 @@ def test_later_questions_count_where_somebody_states_that_queries_are_fixed() ->
 def test_a_density_that_is_unknown_on_one_side_is_unknown(known: tuple[float | None, float | None]) -> None:
     sides = iter(known)
     mechanism = SimpleNamespace(log_likelihood=lambda made, asked: next(sides))
-    release = SimpleNamespace(mechanism=mechanism, label="x")
+    release = SimpleNamespace(mechanism=mechanism, label="x", sample=None)
     one, other = (
         SimpleNamespace(release=release, query=np.array([at]), scale=None, rows=None, number=0)
         for at in (0.0, 1.0)
