@@ -84,8 +84,10 @@ def test_another_number_of_bounds_than_layers_is_refused(wrong: dict[str, Any]) 
         sums(curator(), **wrong)
 
 
+@pytest.mark.training
 def test_a_module_of_torch_by_layers() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from dpaudit.torch import PrivateGradient
 
     own = curator()
@@ -109,9 +111,9 @@ def test_a_module_of_torch_by_layers() -> None:
     assert all(each.grad is not None for each in module.parameters())
 
 
+@pytest.mark.training
 @pytest.mark.filterwarnings("ignore:Secure RNG:UserWarning", "ignore:Full backward hook")
 def test_opacus_by_layers() -> None:
-    pytest.importorskip("opacus")
     import torch
     from opacus import PrivacyEngine
 
@@ -139,8 +141,9 @@ def test_opacus_by_layers() -> None:
     ]
 
 
+@pytest.mark.training
+@pytest.mark.filterwarnings("default")
 def test_jax_by_layers() -> None:
-    pytest.importorskip("jax")
     from dpaudit.jax import PrivateGradient
 
     own = curator()
