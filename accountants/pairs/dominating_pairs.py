@@ -146,7 +146,7 @@ def loss_terms(
 def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:
     """Terms that cost no more than the mechanisms' pairs; None if `loss_terms` are exact.
 
-    A mechanism of which nothing is known from below is left out, which only lowers a bound.
+    A mechanism without a known lower bound is left out, which only lowers the result.
     """
     found: list[tuple[Term, int]] = []
     inexact = False
@@ -169,7 +169,7 @@ def _pessimistic(row: tuple[Term, int]) -> bool:
 
 
 def _least(mechanism: AnyMechanism) -> Losses:
-    """Terms that cost no more than the pair of one run, of which only an upper bound is known."""
+    """Return terms that cost no more than one run of a mechanism whose pair has only an upper bound."""
     match pair := mechanism.dominating_pair():
         case dominating.DiscreteGaussian():
             return [(merged_gaussian_term(pair), pair.squared)]
