@@ -3,6 +3,7 @@
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -128,3 +129,9 @@ def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:
     remedy = f"leave --data out, or call {instead} of your own from Python"
     what = f"{path} for an algorithm that cannot run on a file"
     raise UsageError(what, where="--data", why=why, remedy=remedy)
+
+
+def no_users_file(instead: str) -> Callable[[Path, Values], NoReturn]:
+    """Refuse a file for an algorithm of online users."""
+    why = "its users answer whatever action they are given; a file holds the answers to some"
+    return partial(no_file, why, instead)

@@ -50,7 +50,7 @@ from dpaudit import (
     Release,
 )
 from dpaudit.algorithms.environments.treatment import treatment_data
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.ledger.ledger import Header
 from dpaudit.noise.randomness import Randomness

@@ -1,1 +1,1 @@
-"""Policy evaluation: DP-LSW and DP-LSL."""
+"""Public names: policy evaluation."""

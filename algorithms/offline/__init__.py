@@ -1,1 +1,1 @@
-"""Offline reinforcement learning: DP-APVI, DP-VAPVI and what they are compared with."""
+"""Public names: offline reinforcement learning."""

@@ -1,1 +1,1 @@
-"""Online reinforcement learning: Private LSVI-UCB and LDP-UCRL-VTR."""
+"""Public names: online reinforcement learning."""

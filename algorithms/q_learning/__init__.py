@@ -1,1 +1,1 @@
-"""Q-learning with functional noise, as published and corrected, and its baselines."""
+"""Public names: Q-learning."""

@@ -23,7 +23,7 @@ from scipy.stats import binom, norm
 from dpaudit import L1, L2, Curator, Gaussian, Laplace
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.algorithms.environments.tabular import random_mdp
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.one_run import one_run
 from dpaudit.auditors.sampling.trials import run_trials

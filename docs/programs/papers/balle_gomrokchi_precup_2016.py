@@ -13,7 +13,7 @@ from papers.common import attacked, premises, ratios, table
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
 from dpaudit.algorithms.environments.chain import Chain
-from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import DPLSL, DPLSW
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Audit, leading_figure
 from dpaudit.claims.guarantees import ApproxDP

@@ -11,13 +11,13 @@ from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
-from dpaudit.algorithms.online.ldp_ucrl_vtr import (
+from dpaudit.algorithms.papers.liao_he_gu_2023.ldp_ucrl_vtr import (
     LDPUCRLVTR,
     MixtureCalibrationName,
     message_sensitivity,
     published_sigma,
 )
-from dpaudit.algorithms.online.value_targeted import MixtureModel
+from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Audit, Proof, leading_figure
 from dpaudit.claims.guarantees import ApproxDP

@@ -11,9 +11,9 @@ from papers.common import premises, ratios, releases, table
 
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
-from dpaudit.algorithms.online.lsvi import LinearModel, ValueRange
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.private_lsvi_ucb import (
+from dpaudit.algorithms.environments.online_users import online_users
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, ValueRange
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.private_lsvi_ucb import (
     Counted,
     LSVICalibrationName,
     LSVIConstants,

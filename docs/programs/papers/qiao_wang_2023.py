@@ -15,8 +15,8 @@ from dpaudit.accountants.closed_forms.conversions import zcdp_epsilon
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import HORIZON, appendix_f_features, one_hot_features
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
-from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, leading_figure
 from dpaudit.claims.guarantees import ZCDP, PureDP

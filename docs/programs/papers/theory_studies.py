@@ -20,21 +20,28 @@ from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.environments.hard_mixture import hard_mixture
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, one_hot_features, random_linear_mdp
 from dpaudit.algorithms.environments.linear_mixture import LinearMixtureMDP, random_linear_mixture
+from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp, uniform_policy
-from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
-from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.offline.private_counts import gaussian_error_bound
-from dpaudit.algorithms.offline.vapvi import LinearConstants
-from dpaudit.algorithms.online.dp_policy_gradient import DPPolicyGradient
-from dpaudit.algorithms.online.dp_ucbvi import DPUCBVI, UCBVIConstants
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
-from dpaudit.algorithms.online.lsvi import LinearModel
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.optimism import cumulative_regret
-from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
-from dpaudit.algorithms.online.value_targeted import MixtureModel
+from dpaudit.algorithms.optimism import cumulative_regret
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import (
+    DPLSL,
+    DPLSW,
+    lsl,
+    lsl_excess,
+    lsw,
+    lsw_excess,
+)
+from dpaudit.algorithms.papers.he_zhou_2025.dp_policy_gradient import DPPolicyGradient
+from dpaudit.algorithms.papers.liao_he_gu_2023.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
+from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI, PenaltyConstants
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.private_counts import gaussian_error_bound
+from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants
+from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import DPUCBVI, UCBVIConstants
 from dpaudit.algorithms.public_parameters import Array
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP

@@ -13,9 +13,9 @@ from papers.common import attacked, premises, table
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.environments.line_world import HORIZON, N_ACTIONS
-from dpaudit.algorithms.q_learning.coded_path import CodedPath, squared_cost
-from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
-from dpaudit.algorithms.q_learning.functional_q import (
+from dpaudit.algorithms.papers.wang_hegde_2019.coded_path import CodedPath, squared_cost
+from dpaudit.algorithms.papers.wang_hegde_2019.dp_q_learning import DPQLearning
+from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
     CodedCalibration,
     CodedQLearning,
     FunctionalCalibration,
@@ -23,8 +23,8 @@ from dpaudit.algorithms.q_learning.functional_q import (
     ReleasedView,
     path_tail,
 )
-from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ, ReLUNetwork
+from dpaudit.algorithms.papers.wang_hegde_2019.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.papers.wang_hegde_2019.q_learning import LearnedQ, ReLUNetwork
 from dpaudit.app.figures.wang_hegde_2019 import declared
 from dpaudit.auditors.replay.recording import movements
 from dpaudit.auditors.replay.replay import replay

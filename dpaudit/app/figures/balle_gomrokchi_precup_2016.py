@@ -16,8 +16,15 @@ import numpy as np
 
 from dpaudit.algorithms.data.episodes import FirstVisits
 from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
-from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
-from dpaudit.algorithms.evaluation.smooth import CalibrationName
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import (
+    DPLSL,
+    DPLSW,
+    lsl,
+    lsl_excess,
+    lsw,
+    lsw_excess,
+)
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.smooth import CalibrationName
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
 from dpaudit.app.figures.picture import Row, rows_of, standard_error
 from dpaudit.app.figures.published_claims import (

@@ -13,9 +13,12 @@ from itertools import pairwise
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import one_hot_features
+from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
-from dpaudit.algorithms.online.dp_policy_gradient import DPPolicyGradient, GradientCalibrationName
-from dpaudit.algorithms.online.online import online_users
+from dpaudit.algorithms.papers.he_zhou_2025.dp_policy_gradient import (
+    DPPolicyGradient,
+    GradientCalibrationName,
+)
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import interval, panel, rows_of
 from dpaudit.app.figures.published_claims import Sentence, Table, estimate, larger, table

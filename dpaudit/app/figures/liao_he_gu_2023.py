@@ -14,12 +14,16 @@ import click
 
 from dpaudit.algorithms.environments.hard_mixture import experiment_gap, hard_mixture
 from dpaudit.algorithms.environments.linear_mixture import LinearMixtureMDP, one_hot_mixture
+from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureCalibrationName, MixtureConstants
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.optimism import cumulative_regret
-from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr
+from dpaudit.algorithms.optimism import cumulative_regret
+from dpaudit.algorithms.papers.liao_he_gu_2023.ldp_ucrl_vtr import (
+    LDPUCRLVTR,
+    MixtureCalibrationName,
+    MixtureConstants,
+)
+from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Sentence, Table, larger, table

@@ -18,9 +18,9 @@ import click
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, random_linear_mdp
-from dpaudit.algorithms.online.lsvi import LinearModel, lsvi_ucb, views_regret
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.algorithms.environments.online_users import online_users
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb, views_regret
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger, table

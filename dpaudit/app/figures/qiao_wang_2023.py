@@ -9,9 +9,9 @@ from itertools import pairwise, product
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
-from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI, costliest
-from dpaudit.algorithms.offline.linear_calibration import CalibrationName
-from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI, costliest
+from dpaudit.algorithms.papers.qiao_wang_2023.linear_calibration import CalibrationName
+from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
 from dpaudit.app.figures.picture import Row, interval, panel, rows_of
 from dpaudit.app.figures.published_claims import (

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import click
 import numpy as np
 
+from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.online.dp_ucbvi import DPUCBVI, Served, UCBVIConstants, ucbvi
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.optimism import cumulative_regret
+from dpaudit.algorithms.optimism import cumulative_regret
+from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import DPUCBVI, Served, UCBVIConstants, ucbvi
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import panel, rows_of
 from dpaudit.app.figures.published_claims import Sentence, Table, larger, table

@@ -21,18 +21,18 @@ from dpaudit.algorithms.environments.line_world import (
     greedy_return,
     middle_rewards,
 )
-from dpaudit.algorithms.q_learning.coded_path import CodedNoise
-from dpaudit.algorithms.q_learning.deep_q import NETWORKS
-from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
-from dpaudit.algorithms.q_learning.evaluated_policy import EvaluatedPolicy
-from dpaudit.algorithms.q_learning.functional_q import (
+from dpaudit.algorithms.papers.wang_hegde_2019.coded_path import CodedNoise
+from dpaudit.algorithms.papers.wang_hegde_2019.deep_q import NETWORKS
+from dpaudit.algorithms.papers.wang_hegde_2019.dp_q_learning import DPQLearning
+from dpaudit.algorithms.papers.wang_hegde_2019.evaluated_policy import EvaluatedPolicy
+from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
     CodedCalibration,
     CodedQLearning,
     FunctionalCalibration,
     FunctionalQLearning,
 )
-from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
-from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning, ReLUNetwork
+from dpaudit.algorithms.papers.wang_hegde_2019.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.papers.wang_hegde_2019.q_learning import NodeValues, QLearning, ReLUNetwork
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
 from dpaudit.app.figures.published_claims import Sentence, Table, below, estimate, larger, table

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpaudit.algorithms.environments.tabular import random_mdp
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
 from dpaudit.app.text.audits import audit_json
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import assured, line, print_json, print_text, table

@@ -2,7 +2,8 @@
 
 import click
 
-from dpaudit.algorithms.catalogue import BUILTIN_DATA, CATALOGUE
+from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.algorithms.environments.builtin_data import BUILTIN_DATA
 from dpaudit.app.main import VERBS
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, table
 from dpaudit.mechanisms import KINDS

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.catalogue import BUILTIN_DATA, CATALOGUE
+from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.algorithms.environments.builtin_data import BUILTIN_DATA
 from dpaudit.algorithms.environments.frozen_lake import frozen_lake_data
 from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.errors import UsageError

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.evaluation.least_squares import DPLSW
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import DPLSW
 from dpaudit.app.figures import balle_gomrokchi_precup_2016
 from dpaudit.app.figures.balle_gomrokchi_precup_2016 import (
     CHAIN,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr
+from dpaudit.algorithms.environments.online_users import online_users
+from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.app.figures.liao_he_gu_2023 import (
     GRIDS,
     RIVERS,

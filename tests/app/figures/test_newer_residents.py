@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.online.dp_ucbvi import UCBVIConstants, ucbvi
-from dpaudit.algorithms.online.online import online_users
+from dpaudit.algorithms.environments.online_users import online_users
+from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import UCBVIConstants, ucbvi
 from dpaudit.app.figures import he_zhou_2025, qiao_wang_2024
 from dpaudit.app.figures.published_claims import Table
 from dpaudit.app.figures.regrets import RegretPoint, line_points

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.online.lsvi import LinearModel, lsvi_ucb
-from dpaudit.algorithms.online.online import online_users
+from dpaudit.algorithms.environments.online_users import online_users
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb
 from dpaudit.app.figures.ngo_vietri_wu_2022 import (
     GRIDS,
     HORIZON,

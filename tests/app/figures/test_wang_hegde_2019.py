@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.environments.line_world import greedy_return, middle_rewards
-from dpaudit.algorithms.q_learning.functional_q import CodedCalibration, CodedQLearning
+from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import CodedCalibration, CodedQLearning
 from dpaudit.app.figures.picture import panel
 from dpaudit.app.figures.wang_hegde_2019 import (
     RUNS,

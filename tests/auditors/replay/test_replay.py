@@ -26,7 +26,7 @@ from dpaudit import (
 )
 from dpaudit.accountants.filters.filters import ZCDPFilter
 from dpaudit.algorithms.environments.tabular import random_mdp
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import NOTHING_RELEASED, replay
 from dpaudit.claims.pairs import Pair
 from dpaudit.ledger.releases import Partition

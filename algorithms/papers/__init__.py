@@ -1,0 +1,1 @@
+"""One room a paper: its algorithms line by line, their entries in the catalogue, and its figures."""

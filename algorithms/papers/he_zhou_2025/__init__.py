@@ -1,0 +1,1 @@
+"""He and Zhou (2025): private policy gradient for contextual bandits."""

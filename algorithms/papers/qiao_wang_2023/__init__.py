@@ -1,0 +1,1 @@
+"""Qiao and Wang, Offline Reinforcement Learning with Differential Privacy (NeurIPS 2023)."""

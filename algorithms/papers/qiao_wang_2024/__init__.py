@@ -1,0 +1,1 @@
+"""Qiao and Wang (2023, 2024): DP-UCBVI on tables."""

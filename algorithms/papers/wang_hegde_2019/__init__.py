@@ -1,0 +1,1 @@
+"""Wang and Hegde (2019): Q-learning with functional noise, and a corrected form."""
