@@ -28,6 +28,13 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
+def near(session: nox.Session) -> None:
+    """The tests that matter for a file, nearest first, in under a minute: `nox -s near -- FILE`."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.near", *session.posargs)
+
+
+@nox.session
 def nightly(session: nox.Session) -> None:
     """Everything, the slow tests too, and each property on many fresh examples."""
     session.install("-e", ".[test]")
