@@ -36,7 +36,12 @@ def _as_written(digits: str) -> float:
 
 
 def strictly_parsed(text: str | bytes) -> Any:
-    """The value; raises `ValueError` for a repeated field, NaN, infinity, or a number that no double is."""
+    """Return the value that UTF-8 text writes in JSON.
+
+    Raises `ValueError` for a repeated field, NaN, infinity, a number that no double is, or a byte order mark.
+    """
+    if isinstance(text, bytes):  # json.loads would guess the encoding, and skip a byte order mark
+        text = text.decode()
     return json.loads(
         text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_as_written
     )

@@ -55,7 +55,9 @@ class Release(Model):
     count: Count = 1
     #: The part of a split this release touches; left out, all records. A bare name in a ledger file means
     #: that part of the ledger's only split, made by position.
-    partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
+    partition: Annotated[
+        Partition | None, BeforeValidator(_from_name, json_schema_input_type=Partition | str | None)
+    ] = None
     #: The noisy answers, of which outputs may be functions, are multiples of 2^grid; left out where noise was
     #: drawn in floating point, or on no grid.
     grid: Annotated[int, Strict()] | None = None
