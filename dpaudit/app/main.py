@@ -34,6 +34,7 @@ VERBS = {
     "convert": ("verbs.planning.convert", "convert", "State one guarantee on every other scale."),
     "import": ("verbs.importing", "import_ledger", "Make a ledger from what another library recorded."),
     "diff": ("verbs.ledger", "diff", "Show which release made the budget grow."),
+    "limits": ("verbs.limits", "limits", "Print what a certificate or a ledger leaves unchecked."),
     "report": ("verbs.report", "report", "Write a self-contained page about a certificate."),
     "site": ("site.command", "site", "Write one folder of pages over many certificates and books."),
     "reproduce": ("figures.reproduce", "reproduce", "Draw a paper's figure again, with its data."),
@@ -51,7 +52,18 @@ VERBS = {
 }
 
 #: Verbs that run no code of a user's, with products of matrices too small for threads.
-COMPUTING = {"verify", "epsilon", "calibrate", "convert", "import", "diff", "report", "site", "ledger"}
+COMPUTING = {
+    "verify",
+    "epsilon",
+    "calibrate",
+    "convert",
+    "import",
+    "diff",
+    "limits",
+    "report",
+    "site",
+    "ledger",
+}
 
 #: Modules live until the process ends: without this, a tenth of a short command is their last collection.
 atexit.register(gc.freeze)

@@ -1,7 +1,8 @@
-"""What a proof or an audit leaves unchecked: a code with parameters, put in words by `dpaudit.app`."""
+"""What a proof or an audit leaves unchecked: each condition with its code, occasion and sentence."""
 
 from collections.abc import Sequence
 from enum import StrEnum
+from string import Formatter
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -14,68 +15,332 @@ MOST_LABELS: Final = 5
 
 
 class Code(StrEnum):
-    """What is not checked; docs/publishing/certificate.md says in which words each is shown."""
+    """What is not checked; a condition is added here and raised where it applies.
 
-    # The file of the ledger.
-    NO_FOOTER = "no-footer"
-    NO_HASHES = "no-hashes"
-    # What a release's figures rest on.
-    DECLARED_SENSITIVITY = "declared-sensitivity"
-    SCORE_SENSITIVITY = "score-sensitivity"
-    ONE_ANSWER_PER_UNIT = "one-answer-per-unit"
-    SMOOTH_BOUND = "smooth-bound"
-    HIDDEN_SAMPLE = "hidden-sample"
-    SAMPLE_SUMMED = "sample-summed"
-    HIDDEN_TURNS = "hidden-turns"
-    FRESH_SAMPLES = "fresh-samples"
-    JUSTIFIED_GUARANTEE = "justified-guarantee"
-    STREAM_PLACES = "stream-places"
-    STREAM_PARTICIPATIONS = "stream-participations"
-    INDEPENDENT_TRIALS = "independent-trials"
-    SPLIT_BY_POSITION = "split-by-position"
-    SPLIT_BY_VALUES = "split-by-values"
-    SINGLE_FIGURES_ROUNDED = "single-figures-rounded"
-    # The run as a whole.
-    FIXED_SEQUENCE = "fixed-sequence"
-    ONLY_THROUGH_LEDGER = "only-through-ledger"
-    IN_PROCESS = "in-process"
-    PUBLIC_STAND_IN = "public-stand-in"
-    RECORDS_STOP_NOTHING = "records-stop-nothing"
-    OWN_RECORD = "own-record"
-    MAPPED_RECORDS = "mapped-records"
-    NOTHING_SHARED = "nothing-shared"
-    HONEST_WORKER = "honest-worker"
-    FLOATING_POINT_NOISE = "floating-point-noise"
-    SEEDED_NOISE = "seeded-noise"
-    # What its author, or the author of another record, states.
-    ASSUMED = "assumed"
-    STATED = "stated"
-    # Audits, second opinions and baselines.
-    NO_AUDIT = "no-audit"
-    AUDIT_JUDGED_NOTHING = "audit-judged-nothing"
-    GIVEN_PAIRS = "given-pairs"
-    RARE_EVENTS = "rare-events"
-    ROUNDED_SCORES = "rounded-scores"
-    MU_ONLY = "mu-only"
-    GAUSSIAN_CURVE = "gaussian-curve"
-    STOPPING_TIME = "stopping-time"
-    INDEPENDENT_CANARIES = "independent-canaries"
-    CANARIES_TIMES_DELTA = "canaries-times-delta"
-    REPLAYED_OUTPUTS = "replayed-outputs"
-    UNMOVED = "unmoved"
-    UNMOVED_SHARE = "unmoved-share"
-    UNMOVED_MOST = "unmoved-most"
-    PAIRS_NOT_SEARCHED = "pairs-not-searched"
-    ALL_RELEASES = "all-releases"
-    BESIDE_RELEASES = "beside-releases"
-    SAMPLER_RESOLUTION = "sampler-resolution"
-    SAMPLERS = "samplers"
-    SAMPLES_UNTESTED = "samples-untested"
-    FIXED_QUERIES = "fixed-queries"
-    NO_EXTREME_OUTPUTS = "no-extreme-outputs"
-    ROUTED_NOISE = "routed-noise"
-    ACCOUNTANTS_DISAGREE = "accountants-disagree"
-    BASELINE = "baseline"
+    Attributes:
+        when: the case in which a certificate states it.
+        sentence: completes the heading "Not checked:"; a field in braces is a parameter of the condition.
+        general: whether every certificate of its kind states it, whatever the run did.
+        parameters: the names of the fields in braces.
+    """
+
+    when: str
+    sentence: str
+    general: bool
+    parameters: frozenset[str]
+
+    def __new__(cls, code: str, when: str, sentence: str, general: bool = False) -> Self:  # noqa: FBT001, FBT002
+        """Make a member from its entry."""
+        made = str.__new__(cls, code)
+        made._value_ = code
+        made.when, made.sentence, made.general = when, sentence, general
+        made.parameters = frozenset(name for _, name, _, _ in Formatter().parse(sentence) if name)
+        return made
+
+    # Special to a run; those that a reader must see first stand first.
+    NO_AUDIT = "no-audit", "no audit was run", "the claim by experiment: no audit was run"
+    AUDIT_JUDGED_NOTHING = (
+        "audit-judged-nothing",
+        "an audit is inconclusive",
+        "the claim by experiment: an audit was inconclusive ({text})",
+    )
+    SEEDED_NOISE = (
+        "seeded-noise",
+        "the caller chose the seed of the noise",
+        "the secrecy of the noise: whoever knows the seed that the caller chose can subtract the noise, so "
+        "do not publish this output",
+    )
+    NO_FOOTER = (
+        "no-footer",
+        "the ledger has no footer",
+        "whether the file holds every release of the run: it has no footer",
+    )
+    NO_HASHES = (
+        "no-hashes",
+        "the ledger has no hashes",
+        "whether somebody edited a line: the file has no hashes",
+    )
+    ACCOUNTANTS_DISAGREE = (
+        "accountants-disagree",
+        "a second opinion contradicts the proof",
+        "which of two accountants is right: the second opinion, by {accountant}, contradicts the proof",
+    )
+    IN_PROCESS = (
+        "in-process",
+        "the algorithm ran in dpaudit's own process",
+        "whether the algorithm tampered with dpaudit: it ran in the process that drew the noise and wrote "
+        "the ledger",
+    )
+    FLOATING_POINT_NOISE = (
+        "floating-point-noise",
+        "noise was drawn in floating point",
+        "the grid of floating-point noise, which can reveal more than the real-valued mechanism that the "
+        "bounds describe (Mironov 2012)",
+    )
+    DECLARED_SENSITIVITY = (
+        "declared-sensitivity",
+        "a sensitivity is declared",
+        "the declared sensitivity of {releases}",
+    )
+    SCORE_SENSITIVITY = (
+        "score-sensitivity",
+        "the sensitivity of a selection's scores is declared",
+        "the declared sensitivity of the scores in {releases}",
+    )
+    JUSTIFIED_GUARANTEE = (
+        "justified-guarantee",
+        "an author justifies a guarantee",
+        "the guarantee of {releases}; its author's justification: {text}",
+    )
+    SMOOTH_BOUND = (
+        "smooth-bound",
+        "noise follows a smooth sensitivity",
+        "whether the noise scale bounds the local sensitivity and is smooth, in {releases}",
+    )
+    ONE_ANSWER_PER_UNIT = (
+        "one-answer-per-unit",
+        "answers are randomized one by one",
+        "whether each unit gives at most one answer, and the number of answers is public, in {releases}",
+    )
+    HIDDEN_SAMPLE = (
+        "hidden-sample",
+        "a release is on a secret sample",
+        "whether the sample stays secret, in {releases}",
+    )
+    SAMPLE_SUMMED = (
+        "sample-summed",
+        "a sum is on a sample",
+        "whether each sum contains exactly the units drawn for it, in {releases} ({replayed})",
+    )
+    SAMPLES_UNTESTED = (
+        "samples-untested",
+        "a replay could not compare two samples",
+        "whether each sum contains exactly the units drawn for it, in {releases}: no pair has data whose "
+        "samples differ",
+    )
+    HIDDEN_TURNS = (
+        "hidden-turns",
+        "a participation schedule is random",
+        "whether the participation schedule stays secret, and each row belongs to the same unit in every "
+        "step, in {releases}",
+    )
+    FRESH_SAMPLES = (
+        "fresh-samples",
+        "several releases are on samples without a name",
+        "whether each release without a `sample` draws its own sample: {releases}",
+    )
+    STREAM_PLACES = (
+        "stream-places",
+        "a stream is summed",
+        "whether items keep their places in the stream, so that a removed item leaves a zero, in {releases}",
+    )
+    STREAM_PARTICIPATIONS = (
+        "stream-participations",
+        "units take part in a stream several times",
+        "whether items keep their places in the stream, so that a removed item leaves a zero, and each unit "
+        "keeps the stated number and separation of participations, in {releases}",
+    )
+    INDEPENDENT_TRIALS = (
+        "independent-trials",
+        "the best of several trials is released",
+        "whether the trials are independent, and each trial's score and output depend on its releases alone, "
+        "in {releases}",
+    )
+    SPLIT_BY_POSITION = (
+        "split-by-position",
+        "a split is by position",
+        "whether the parts of a split depend on positions alone, no change of one unit shifts a position, "
+        "and a release on one part reads no other part",
+    )
+    SPLIT_BY_VALUES = (
+        "split-by-values",
+        "a split is by values",
+        "whether each unit is in one part of a split by values only, and a release on one part reads no "
+        "other part",
+    )
+    PUBLIC_STAND_IN = (
+        "public-stand-in",
+        "the run has a twin",
+        "whether the twin's data are public: {text}",
+    )
+    OWN_RECORD = (
+        "own-record",
+        "the run has a twin, and a release is not of mapped records",
+        "whether each unit's contribution is computed from that unit's record alone",
+    )
+    UNMOVED_MOST = (
+        "unmoved-most",
+        "releases that no pair changed cost half of the budget or more",
+        "leaks in releases that no pair changed in a recording with drawn noise ({releases}); they cost "
+        "{share} of the total {scale}, half of the budget or more: add a pair that changes them",
+    )
+    UNMOVED_SHARE = (
+        "unmoved-share",
+        "releases that no pair changed cost less than half of the budget",
+        "leaks in releases that no pair changed in a recording with drawn noise ({releases}); they cost "
+        "{share} of the total {scale}",
+    )
+    UNMOVED = (
+        "unmoved",
+        "releases that no pair changed have no known cost",
+        "leaks in releases that no pair changed in a recording with drawn noise ({releases})",
+    )
+    PAIRS_NOT_SEARCHED = (
+        "pairs-not-searched",
+        "a replay did not search for worse pairs",
+        "pairs that reveal more than the given ones: no change is known for their kind of records, they "
+        "differ in several records, or a unit may have several records",
+    )
+    FIXED_QUERIES = (
+        "fixed-queries",
+        "the caller states that queries are fixed",
+        "whether a query depends on an earlier output: the caller denies it, and no recording shows it",
+    )
+    NO_EXTREME_OUTPUTS = (
+        "no-extreme-outputs",
+        "a replay set no noise to an extreme",
+        "branches that the noise takes too rarely for any recording to show",
+    )
+    SAMPLERS = (
+        "samplers",
+        "a replay left samplers out",
+        "the samplers of {releases}: only some kinds of mechanism are tested, and at most 16 mechanisms",
+    )
+    ROUTED_NOISE = (
+        "routed-noise",
+        "another library's noise is routed through the curator",
+        "the samplers of {text}: dpaudit drew the noise that the library's mechanisms state, and treated all "
+        "other randomness of the library as public",
+    )
+    STOPPING_TIME = (
+        "stopping-time",
+        "a sampling audit ended early",
+        "whether the moment at which {ended_by} ended the runs is independent of their results",
+    )
+    BASELINE = (
+        "baseline",
+        "the gate compares with a certificate that has no ledger",
+        "whether the figures of the baseline {path} follow from its ledger: no ledger.jsonl stands beside it",
+    )
+    ASSUMED = "assumed", "the author states an assumption", "assumed: {text}"
+    STATED = "stated", "another library's record states it", "{text}"
+
+    # General: true of every certificate of its kind.
+    ONLY_THROUGH_LEDGER = (
+        "only-through-ledger",
+        "every ledger without a twin",
+        "whether anything left the algorithm outside the ledger ({replayed})",
+        True,
+    )
+    FIXED_SEQUENCE = (
+        "fixed-sequence",
+        "every ledger without a filter and without a twin",
+        "whether the sequence of releases is the same for every data set ({replayed})",
+        True,
+    )
+    RECORDS_STOP_NOTHING = (
+        "records-stop-nothing",
+        "every run",
+        "whether a unit's record can stop or delay the run: a late or missing output would reveal it",
+        True,
+    )
+    HONEST_WORKER = (
+        "honest-worker",
+        "every run in a process of its own",
+        "whether the algorithm's author is honest: hostile code could send values that were not clipped, or "
+        "change anything else that its user may modify",
+        True,
+    )
+    NOTHING_SHARED = (
+        "nothing-shared",
+        "every run with a twin",
+        "whether the algorithm takes data from its argument alone, and its runs exchange nothing outside "
+        "their processes: through files, shared memory, other programs or timing",
+        True,
+    )
+    MAPPED_RECORDS = (
+        "mapped-records",
+        "every run with a twin whose releases are all of mapped records",
+        "whether each record given to `map=` contains one unit's data, and the data did not decide which "
+        "function is given: dpaudit does not see the algorithm's earlier steps",
+        True,
+    )
+    SINGLE_FIGURES_ROUNDED = (
+        "single-figures-rounded",
+        "every proof by interval arithmetic",
+        "the rounding of the figures of single releases, which are float-pessimistic",
+        True,
+    )
+    REPLAYED_OUTPUTS = (
+        "replayed-outputs",
+        "every audit by replay",
+        "pairs other than the given ones, and noise values that the replay neither drew nor set",
+        True,
+    )
+    ALL_RELEASES = (
+        "all-releases",
+        "every audit by replay",
+        "the final output alone: the bound is for all releases together, and the output may reveal less",
+        True,
+    )
+    BESIDE_RELEASES = (
+        "beside-releases",
+        "every audit by replay",
+        "files, prints, global variables and the algorithm's behaviour outside an audit: a replay compares "
+        "only releases and the returned value",
+        True,
+    )
+    SAMPLER_RESOLUTION = (
+        "sampler-resolution",
+        "every audit by replay",
+        "errors of a noise scale below about 3%: at most {draws} draws of each mechanism are compared with "
+        "its stated distribution",
+        True,
+    )
+    GIVEN_PAIRS = (
+        "given-pairs",
+        "every sampling audit",
+        "pairs other than the given ones, in a sampling audit",
+        True,
+    )
+    RARE_EVENTS = (
+        "rare-events",
+        "every sampling audit",
+        "events rarer than a sampling audit's resolution, whatever they reveal",
+        True,
+    )
+    ROUNDED_SCORES = (
+        "rounded-scores",
+        "every sampling audit that does not attack the grid",
+        "the floating-point grid of the noise: the audit rounded the scores before it tested them",
+        True,
+    )
+    MU_ONLY = (
+        "mu-only",
+        "every audit of a Gaussian trade-off",
+        "epsilon: the audit bounds mu alone, and a refuted mu says nothing about epsilon",
+        True,
+    )
+    GAUSSIAN_CURVE = (
+        "gaussian-curve",
+        "every one-run audit of mu",
+        "whether the privacy curve is Gaussian, as the epsilon of a Gaussian curve assumes: the audit itself "
+        "bounds mu alone",
+        True,
+    )
+    INDEPENDENT_CANARIES = (
+        "independent-canaries",
+        "every one-run audit",
+        "whether the canaries were inserted independently, each as a unit of privacy of its own",
+        True,
+    )
+    CANARIES_TIMES_DELTA = (
+        "canaries-times-delta",
+        "every one-run audit at a positive delta",
+        "leaks that a one-run audit cannot show: its bound falls to 0 as the number of canaries times delta "
+        "grows",
+        True,
+    )
 
 
 class Releases(Model):
@@ -91,45 +356,6 @@ class Releases(Model):
         distinct = sorted(set(labels))
         first = tuple(distinct[:MOST_LABELS])
         return cls(number=len(labels), labels=first, more_labels=len(distinct) > MOST_LABELS)
-
-
-#: The codes whose conditions have a parameter, by the parameter's name.
-_CODES_WITH: Final[dict[str, set[Code]]] = {
-    "releases": {
-        Code.DECLARED_SENSITIVITY,
-        Code.SCORE_SENSITIVITY,
-        Code.ONE_ANSWER_PER_UNIT,
-        Code.SMOOTH_BOUND,
-        Code.HIDDEN_SAMPLE,
-        Code.SAMPLE_SUMMED,
-        Code.HIDDEN_TURNS,
-        Code.FRESH_SAMPLES,
-        Code.JUSTIFIED_GUARANTEE,
-        Code.STREAM_PLACES,
-        Code.STREAM_PARTICIPATIONS,
-        Code.INDEPENDENT_TRIALS,
-        Code.UNMOVED,
-        Code.UNMOVED_SHARE,
-        Code.UNMOVED_MOST,
-        Code.SAMPLERS,
-        Code.SAMPLES_UNTESTED,
-    },
-    "share": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
-    "scale": {Code.UNMOVED_SHARE, Code.UNMOVED_MOST},
-    "text": {
-        Code.JUSTIFIED_GUARANTEE,
-        Code.ASSUMED,
-        Code.STATED,
-        Code.PUBLIC_STAND_IN,
-        Code.ROUTED_NOISE,
-        Code.AUDIT_JUDGED_NOTHING,
-    },
-    "replayed": {Code.SAMPLE_SUMMED, Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
-    "ended_by": {Code.STOPPING_TIME},
-    "draws": {Code.SAMPLER_RESOLUTION},
-    "accountant": {Code.ACCOUNTANTS_DISAGREE},
-    "path": {Code.BASELINE},
-}
 
 
 class Condition(Model):
@@ -159,8 +385,8 @@ class Condition(Model):
 
     @model_validator(mode="after")
     def _has_its_parameters(self) -> Self:
-        given = {name for name in _CODES_WITH if getattr(self, name) is not None}
-        wanted = {name for name, codes in _CODES_WITH.items() if self.code in codes}
+        given = {name for name, value in self if name != "code" and value is not None}
+        wanted = self.code.parameters
         if given != wanted:
             what = f"a condition {str(self.code)!r} with {', '.join(sorted(given)) or 'no parameters'}"
             remedy = f"give exactly {', '.join(sorted(wanted)) or 'the code alone'}"

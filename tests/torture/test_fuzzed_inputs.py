@@ -111,6 +111,8 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"): (),
     ("calibrate", "laplace", "--rho", "0.5"): (),
     ("list",): (),
+    ("limits",): (),
+    ("limits", "ledger.jsonl"): ("ledger.jsonl",),
     ("completion", "bash"): (),
     ("init", "--help"): (),
     ("keygen", "--help"): (),

@@ -15,8 +15,9 @@ from rich.console import RenderableType
 from dpaudit.app.gate.report import RULES, GateFinding, Place, Report, outcome
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.origin import origin
-from dpaudit.app.text.conditions import sentences
+from dpaudit.app.text.conditions import not_checked, sentences, warnings
 from dpaudit.app.text.output import bullets, line, table
+from dpaudit.certificate.conditions import Condition
 
 
 def text(report: Report) -> list[RenderableType]:
@@ -28,12 +29,12 @@ def text(report: Report) -> list[RenderableType]:
         parts += [table(columns, rows, whole=columns[3:], spare=("claim", "cost")), line()]
     parts += bullets("Findings", _text_lines([f for f in report.all_findings if f.waiver is None]))
     parts += bullets("Waived", _text_lines([f for f in report.all_findings if f.waiver is not None]))
-    parts += bullets("Not checked", _not_checked(report))
+    parts += [*warnings(_conditions(report)), *not_checked(_conditions(report))]
     return [*parts, line(), line(f"{report.summary} ({_profile(report)})")]
 
 
-def _not_checked(report: Report) -> Sequence[str]:
-    return list(sentences(condition for check in report.checks for condition in check.not_checked))
+def _conditions(report: Report) -> list[Condition]:
+    return [condition for check in report.checks for condition in check.not_checked]
 
 
 def _profile(report: Report) -> str:
@@ -99,7 +100,7 @@ def markdown(report: Report) -> str:
         ]
     if report.all_findings:
         lines += ["", "### Findings", "", *map(_item, report.all_findings)]
-    taken = [f"- {_cell(words)}" for words in _not_checked(report)]
+    taken = [f"- {_cell(words)}" for words in sentences(_conditions(report))]
     if taken:
         lines += ["", "<details><summary>Not checked</summary>", "", *taken, "", "</details>"]
     text = "\n".join(lines) + "\n"

@@ -323,7 +323,7 @@ def _sampled(certificate: Certificate) -> list[str]:
 def _limits(certificate: Certificate) -> Iterator[Block]:
     yield Heading("Not checked")
     yield Paragraph("What has to be true besides the figures above, and what no computation here has shown:")
-    yield Items(sentences(certificate.not_checked))
+    yield Items(list(sentences(certificate.not_checked)))
 
 
 def _reproduction(certificate: Certificate) -> Iterator[Block]:

@@ -1,6 +1,7 @@
 """How a run that was certified reads as text."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.console import RenderableType
 
@@ -16,8 +17,13 @@ from dpaudit.pipeline.certify import Certified
 NOT_SAMPLED = "not sampled: `dpaudit audit --method sequential` compares final outputs"
 
 
-def certificate_page(found: Certified, utility: Mapping[str, float | None]) -> list[RenderableType]:
-    """Releases, proof, second opinion, audits, the output's utility and what was not checked."""
+def certificate_page(
+    found: Certified, utility: Mapping[str, float | None], folder: Path | None
+) -> list[RenderableType]:
+    """Releases, proof, second opinion, audits, the output's utility and what was not checked.
+
+    `folder` is where the certificate is written.
+    """
     certificate, accounting = found.certificate, found.accounted.accounting
     parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
     parts += accounting_table(accounting)
@@ -31,7 +37,7 @@ def certificate_page(found: Certified, utility: Mapping[str, float | None]) -> l
     parts.append(line(NOT_SAMPLED) if certificate.audits else line("audit", Experiment.INCONCLUSIVE, why))
     for name, value in utility.items():
         parts.append(line(f"utility: {name} {'not finite' if value is None else format(value, '.6g')}"))
-    return [*parts, line(), *not_checked(certificate.not_checked)]
+    return [*parts, line(), *not_checked(certificate.not_checked, folder)]
 
 
 def _total(accounting: Accounting, approximate: Sequence[Bound]) -> list[str]:

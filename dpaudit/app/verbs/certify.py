@@ -167,7 +167,7 @@ def certify(
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
     else:
-        print_text(*certificate_page(found, utility), line())
+        print_text(*certificate_page(found, utility, folder), line())
     # Drawing the page takes longer than all the rest: whoever waits for the verdict has it by now.
     files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:

@@ -27,14 +27,17 @@ _EXITS = "Exits 0 if the budget did not grow, 1 if it grew or cannot be compared
 MOST_ROWS_OF_JSON = 10_000
 
 
+def is_ledger(path: Path) -> bool:
+    """Return whether a file holds a ledger rather than a certificate: the first line shows which."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.readline(1 << 20)
+    return first.strip() != b"{" and CERTIFICATE_SCHEMA.encode() not in first
+
+
 def _read(path: Path) -> Ledger | Certificate:
-    """A certificate or a ledger: the first line shows which."""
-    if path.is_file():
-        with path.open("rb") as file:
-            first = file.readline(1 << 20)
-        if first.strip() != b"{" and CERTIFICATE_SCHEMA.encode() not in first:
-            return _ledger(path)
-    return Certificate.read(path)
+    return _ledger(path) if is_ledger(path) else Certificate.read(path)
 
 
 def _ledger(path: Path) -> Ledger:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
 from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import PATH, option
-from dpaudit.app.text.conditions import sentences
+from dpaudit.app.text.conditions import not_checked, sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import (
     MOST_ROWS,
@@ -168,5 +168,10 @@ def _not_checked(judged: list[tuple[Path, Verified]]) -> list[RenderableType]:
     for path, found in judged:
         for words in sentences(found.accounting.not_checked):
             about.setdefault(words, []).append(str(path))
-    lines = (f"{words}{_of(paths, len(judged))}" for words, paths in about.items())
-    return [*([line()] if about and len(judged) > 1 else []), *bullets("Not checked", lines)]
+    conditions = [one for _, found in judged for one in found.accounting.not_checked]
+    lines = not_checked(
+        conditions,
+        judged[0][0] if len(judged) == 1 else None,
+        about=lambda words: f"{words}{_of(about[words], len(judged))}",
+    )
+    return [*([line()] if about and len(judged) > 1 else []), *lines]

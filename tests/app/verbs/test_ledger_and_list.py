@@ -111,3 +111,35 @@ def test_list_names_every_parameter(dpaudit: Any, answer: Any) -> None:
         assert set(found["parameters"][name]) == set(builtin.parameters)
     assert "failure_probability" in dpaudit("list").stdout
     assert "dpaudit list" in dpaudit("certify", "--help").stdout
+
+
+def test_limits_prints_all_that_a_terminal_counts(dpaudit: Any, answer: Any, ledger_file: Any) -> None:
+    from dpaudit import Certificate, account, judge
+    from dpaudit.app.text.conditions import sentences
+
+    path: Path = ledger_file(0.25)
+    ledger = Ledger.read(path)
+    judge(ledger, account(ledger), [], command="c").write(path.with_name("certificate.json"))
+    made = Certificate.read(path.with_name("certificate.json"))
+    stated = [one.to_json() for one in made.not_checked]
+    assert len(stated) > 3
+    for named in (path.parent, path.with_name("certificate.json")):
+        said = " ".join(dpaudit("limits", named).stdout.split())
+        places = [said.index(words) for words in sentences(made.not_checked)]
+        assert places == sorted(places)
+        assert places[0] < said.index("Not checked: general") < places[-1]
+        assert answer("limits", named) == (0, stated)
+    proof = [one.to_json() for one in account(ledger).not_checked]
+    assert answer("limits", path) == (0, proof)
+    assert dpaudit("limits", path.with_name("none.json")).exit_code == 2
+
+
+def test_limits_alone_explains_every_condition(dpaudit: Any, answer: Any) -> None:
+    from dpaudit.certificate.conditions import Code
+
+    text = dpaudit("limits").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(str(code) in text.replace("\n", "") for code in Code)
+    status, found = answer("limits")
+    assert (status, list(found)) == (0, list(Code))
+    assert found["all-releases"]["general"]

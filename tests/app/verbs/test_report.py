@@ -106,11 +106,11 @@ OVER = "the time limit of 120 seconds was over before it could tell"
 @pytest.mark.parametrize(
     ("found", "reason", "first"),
     [
-        ((), "no audit was run", "no audit was run"),
+        ((), "no audit was run", "the claim by experiment: no audit was run"),
         (
             (audit(inconclusive=(OVER,)),),
             f"replay: {OVER}",
-            f"the claim by experiment, since an audit judged nothing: replay: {OVER}",
+            f"the claim by experiment: an audit was inconclusive (replay: {OVER})",
         ),
     ],
     ids=["none", "over"],
@@ -172,7 +172,7 @@ def test_a_refutation_comes_first() -> None:
 def test_a_seeded_run_is_not_to_be_published() -> None:
     made = words(certificate(noise={"seeded": True}))
     assert "**no: its noise came from a known seed**" in made
-    assert "must not be published" in made
+    assert "do not publish this output" in made
 
 
 def test_what_was_not_stated_is_visible() -> None:

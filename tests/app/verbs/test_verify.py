@@ -359,7 +359,7 @@ def test_of_several_ledgers_what_was_not_checked_is_printed_once(dpaudit: Any, l
     paths.append(declared.write(paths[0].parent / "f.jsonl"))
     said = " ".join(dpaudit("verify", *paths).stdout.split())
     assert said.count("Not checked") == 1
-    assert said.count("nothing left the algorithm except through the ledger") == 1
+    assert said.count("whether anything left the algorithm outside the ledger") == 1
     named = f"the declared sensitivity of 1 release: 'x' ({paths[-1]})"
     assert named.replace(" ", "") in said.replace(" ", "")  # a long path is broken between two lines
     alone = dpaudit("verify", paths[-1]).stdout

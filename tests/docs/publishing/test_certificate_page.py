@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Release, account, judge
 from dpaudit.app.main import main
-from dpaudit.app.text.conditions import SENTENCES
+from dpaudit.certificate.conditions import Code
 from dpaudit.certificate.statement import NOT_STATED, Statement
 
 PAGE = Path(__file__).parents[3] / "docs" / "publishing" / "certificate.md"
@@ -26,7 +26,8 @@ def test_the_example_is_a_whole_statement(tmp_path: Path) -> None:
 
 def test_every_condition_is_listed_in_the_words_that_are_shown() -> None:
     page = PAGE.read_text(encoding="utf-8").partition("## What was not checked")[2].partition("\n## ")[0]
-    assert dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", page, flags=re.MULTILINE)) == SENTENCES
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \| (.*) \|$", page, flags=re.MULTILINE)
+    assert rows == [(str(code), code.when, code.sentence) for code in Code]
 
 
 def ledger(**releases: tuple[float, int]) -> Ledger:
