@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
+Text = list[str] | bytes
+Broken = list[tuple[str, Text, int, str]]
 
 HEADER: Record = {
     "record": "header",
@@ -102,15 +104,15 @@ class Suite:
         self.files: dict[str, bytes] = {}
         self.expected: list[Record] = []
 
-    def valid(self, name: str, text: list[str] | bytes, why: str, **figures: float) -> None:
+    def valid(self, name: str, text: Text, why: str, **figures: float) -> None:
         """Add a ledger that every reader accepts; `figures` are its totals under their scales' names."""
         self._add(name, text, {"answer": "valid", "why": why, **({"totals": figures} if figures else {})})
 
-    def invalid(self, name: str, text: list[str] | bytes, reason: str, line: int, why: str) -> None:
+    def invalid(self, name: str, text: Text, reason: str, line: int, why: str) -> None:
         """Add a ledger that every reader refuses, for one `reason`, seen in one line at the latest."""
         self._add(name, text, {"answer": "invalid", "reason": reason, "line": line, "why": why})
 
-    def _add(self, name: str, text: list[str] | bytes, answer: Record) -> None:
+    def _add(self, name: str, text: Text, answer: Record) -> None:
         path = f"ledgers/{answer['answer']}/{name}.jsonl"
         if path in self.files:
             raise ValueError(f"two cases are named {path}")
@@ -560,16 +562,16 @@ def files(suite: Suite) -> None:
     escaped = lines(header(), release(GAUSSIAN, "\u00e9"))
     escaped = [line.replace("\u00e9", "\\u00e9") for line in escaped]
     suite.valid("escapes", escaped, "an escape is the character that it stands for")
-    cut = "cut short"
-    for name, text, line, why in (
+    short: Broken = [
         ("empty", b"", 1, "an empty file"),
         ("no-footer", edited(lambda text: text.pop()), 3, "the footer is missing"),
         ("header-alone", whole[:1], 1, "releases and footer are missing"),
         ("half-a-line", "".join(whole)[:-60].encode(), 4, "the last line is cut"),
         ("half-a-header", whole[0][:40].encode(), 1, "the header is cut"),
-    ):
-        suite.invalid(f"file-{name}", text, cut, line, why)
-    for name, text, line, why in (
+    ]
+    for name, broken, line, why in short:
+        suite.invalid(f"file-{name}", broken, "cut short", line, why)
+    edits: Broken = [
         ("edited-label", swapped(1, "sum 0", "sum 9"), 2, "the label was edited"),
         ("edited-sigma", swapped(1, '"sigma":2', '"sigma":3'), 2, "the noise was edited"),
         ("edited-header", swapped(0, "person", "visits"), 1, "the unit was edited"),
@@ -581,11 +583,12 @@ def files(suite: Suite) -> None:
         ("other-hash", swapped(1, '"hash":"', '"hash":"0'), 2, "the hash was edited"),
         ("no-hash", [line.split(',"hash"')[0] + "}\n" if i == 1 else line for i, line in enumerate(whole)], 2, "a hash is missing"),
         ("hash-in-capitals", edited(lambda text: text.__setitem__(1, whole[1][:-68] + whole[1][-68:].upper())), 2, "hexadecimal digits are small"),
-    ):  # fmt: skip
-        suite.invalid(f"file-{name}", text, "hash", line, why)
+    ]  # fmt: skip
+    for name, broken, line, why in edits:
+        suite.invalid(f"file-{name}", broken, "hash", line, why)
     for name, wrote in (("sigma-as-2.00", "2.00"), ("sigma-as-2e0", "2e0"), ("sigma-as-20e-1", "20e-1")):
         suite.invalid(f"file-{name}", swapped(1, '"sigma":2', f'"sigma":{wrote}'), "number", 2, "another way to write the number that was hashed")  # fmt: skip
-    footers = (
+    footers: tuple[tuple[str, Record, str, str], ...] = (
         ("counts-three", {"releases": 3}, "footer", "two releases, and the footer counts three"),
         ("counts-true", {"releases": True}, "field", "a number is no boolean"),
         ("with-a-field", {"releases": 2, "more": 1}, "field", "a footer has no other fields"),
@@ -609,7 +612,7 @@ def files(suite: Suite) -> None:
     )
     plain = [line.split(',"hash"')[0] + "}\n" for line in whole]
     suite.invalid("file-no-hashes", plain, "no hashes", 1, "a file without hashes is not certifiable")
-    for name, text, line, why in (
+    no_json: Broken = [
         ("text", b"hello\n", 1, "not JSON"),
         ("array", b"[1]\n", 1, "a record is an object"),
         ("number", b"7\n", 1, "a record is an object"),
@@ -625,8 +628,9 @@ def files(suite: Suite) -> None:
         ("empty-line", [whole[0], "\n", *whole[1:]], 2, "no empty lines"),
         ("latin-1", whole[0].replace("person", "persoon").encode().replace(b"oo", b"\xe9") + "".join(whole[1:]).encode(), 1, "the file is UTF-8"),
         ("byte-order-mark", b"\xef\xbb\xbf" + "".join(whole).encode(), 1, "no byte order mark"),
-    ):  # fmt: skip
-        suite.invalid(f"json-{name}", text, "json", line, why)
+    ]  # fmt: skip
+    for name, broken, line, why in no_json:
+        suite.invalid(f"json-{name}", broken, "json", line, why)
     for name, digits in (("overflow", "1e400"), ("underflow", "1e-400")):
         text = swapped(1, '"sigma":2', f'"sigma":{digits}')
         suite.invalid(f"json-{name}", text, "json", 2, "no double is this number")

@@ -51,7 +51,7 @@ def test_a_valid_ledger_is_read_and_costs_what_the_suite_says(case: dict[str, An
     for scale, total in case.get("totals", {}).items():
         made: Any = SCALES[scale]
 
-        def verdict(figure: AnyGuarantee) -> Proof:
+        def verdict(figure: AnyGuarantee) -> Proof | None:
             return account(ledger, Claim(figure)).verdict
 
         assert verdict(made(total * (1 + 2e-9))) is Proof.PROVED
