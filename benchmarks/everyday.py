@@ -401,7 +401,7 @@ def growth() -> dict[str, list[tuple[int, float]]]:
 
 def draw(found: Mapping[str, list[tuple[int, float]]]) -> None:
     """The picture of how time grows."""
-    from dpaudit.app.report.chart import axis, colour, marks, specification, svg
+    from dpaudit.page.chart import axis, colour, marks, specification, svg
 
     rows = [
         {"what": what, "size": size, "seconds": seconds}

@@ -23,11 +23,11 @@ from papers.common import table
 from wrapping import wrapped
 
 from dpaudit import L2, ApproxDP, Gaussian, Neighbouring, PoissonSampled, Proof, account, calibrate, run
+from dpaudit.algorithms.figures.published_claims import estimate
 from dpaudit.algorithms.training.datasets import digits
 from dpaudit.algorithms.training.dp_ftrl import DPFTRL
 from dpaudit.algorithms.training.dp_sgd import DPSGD
 from dpaudit.algorithms.training.models import Network, Softmax
-from dpaudit.app.figures.published_claims import estimate
 from dpaudit.mechanisms import Array
 
 PAGE = Path(__file__).resolve().parents[1] / "papers" / "private-training.md"

@@ -17,10 +17,10 @@ from papers.common import table
 from papers.theory_studies import STUDIES, Point, Study, cache_of
 from wrapping import wrapped
 
+from dpaudit.algorithms.figures.published_claims import Table, estimate
+from dpaudit.algorithms.figures.published_claims import table as by_place
 from dpaudit.algorithms.public_parameters import Array
-from dpaudit.app.figures.published_claims import Table, estimate
-from dpaudit.app.figures.published_claims import table as by_place
-from dpaudit.app.report.chart import COLOURS, DASHES, Spec, axis, by_name, channel, marks, specification, svg
+from dpaudit.page.chart import COLOURS, DASHES, Spec, axis, by_name, channel, marks, specification, svg
 
 DOCS = Path(__file__).resolve().parents[1]
 RESAMPLES, BOOTSTRAP_SEED = 2000, 20231210

@@ -82,8 +82,13 @@ Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 
 
 def imported(module: str, name: str) -> click.Command:
-    """A command of a module in this folder; it, or each command of a group, takes ``--traceback``."""
+    """A command of a module in this folder."""
     command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
+    return with_traceback(command)
+
+
+def with_traceback(command: click.Command) -> click.Command:
+    """The command; it, or each command of a group, takes ``--traceback``."""
     for one in getattr(command, "commands", {}).values() or [command]:
         if all(parameter.name != "traceback" for parameter in one.params):
             traceback_option(one)

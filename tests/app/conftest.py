@@ -140,7 +140,7 @@ def valid_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch, nightly: bool) -> None:
     """By day, empty pictures: drawing takes half a second, and other tests look at what is drawn."""
-    from dpaudit.app.report import chart
+    from dpaudit.page import chart
 
     if not nightly:
         monkeypatch.setattr(chart, "specification", lambda picture: {"config": {}})

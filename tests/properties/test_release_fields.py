@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Partition, Release, account, judge
-from dpaudit.app.report.blocks import Grid
 from dpaudit.app.report.report_page import report
 from dpaudit.app.text.compared import Comparison, Side
 from dpaudit.certificate.certificate import Certificate
@@ -20,6 +19,7 @@ from dpaudit.ledger.columnar import plain_release
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.mechanisms import PoissonSampled
+from dpaudit.page.blocks import Grid
 from dpaudit.processes.wire import frame, value_of
 from dpaudit.processes.worker import Asked, _line_of
 

@@ -27,9 +27,9 @@ import dpaudit
 from dpaudit import ZCDP, ApproxDP, Claim, Pair, PureDP
 from dpaudit.accountants.book import Book
 from dpaudit.accountants.closed_forms.conversions import zcdp_epsilon
-from dpaudit.app.figures import qiao_wang_2023
-from dpaudit.app.figures.published_claims import Table
-from dpaudit.app.figures.regrets import sublinear
+from dpaudit.algorithms.figures.published_claims import Table
+from dpaudit.algorithms.figures.regrets import sublinear
+from dpaudit.algorithms.papers.qiao_wang_2023 import figure as qiao_wang_2023
 from dpaudit.app.main import main
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import sequential

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.app.report import chart
 from dpaudit.auditors.replay import forced_outputs, replay, sampler_check
+from dpaudit.page import chart
 from tests.torture.tools import OWN
 
 

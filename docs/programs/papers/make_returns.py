@@ -16,8 +16,7 @@ from pathlib import Path
 from common import table
 
 from dpaudit.algorithms.environments.line_world import middle_rewards
-from dpaudit.app.figures.engine import accounted
-from dpaudit.app.figures.wang_hegde_2019 import (
+from dpaudit.algorithms.papers.wang_hegde_2019.figure import (
     CODED,
     KERNEL,
     PRINTED,
@@ -31,6 +30,7 @@ from dpaudit.app.figures.wang_hegde_2019 import (
     noiseless,
     returns_of,
 )
+from dpaudit.app.figures.engine import accounted
 
 PAGE = Path(__file__).parents[2] / "papers" / "functional-noise.md"
 BEGIN, END = "<!-- written by make_returns.py -->", "<!-- end -->"

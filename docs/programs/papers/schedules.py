@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from dpaudit.app.figures.ngo_vietri_wu_2022 import GRIDS, RIDGES, RUNS, Curve, Point, factors
-from dpaudit.app.figures.published_claims import above_zero, table
-from dpaudit.app.figures.regrets import grid_points, line_points
+from dpaudit.algorithms.figures.published_claims import above_zero, table
+from dpaudit.algorithms.figures.regrets import grid_points, line_points
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.figure import GRIDS, RIDGES, RUNS, Curve, Point, factors
 
 
 def main() -> int:

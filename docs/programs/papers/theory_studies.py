@@ -23,6 +23,7 @@ from dpaudit.algorithms.environments.linear_mixture import LinearMixtureMDP, ran
 from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp, uniform_policy
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.algorithms.optimism import cumulative_regret
 from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import (
     DPLSL,
@@ -43,7 +44,6 @@ from dpaudit.algorithms.papers.qiao_wang_2023.private_counts import gaussian_err
 from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants
 from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import DPUCBVI, UCBVIConstants
 from dpaudit.algorithms.public_parameters import Array
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP
 from dpaudit.curator.running import run
 

@@ -15,6 +15,7 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.environments.line_world import HORIZON, N_ACTIONS
 from dpaudit.algorithms.papers.wang_hegde_2019.coded_path import CodedPath, squared_cost
 from dpaudit.algorithms.papers.wang_hegde_2019.dp_q_learning import DPQLearning
+from dpaudit.algorithms.papers.wang_hegde_2019.figure import declared
 from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
     CodedCalibration,
     CodedQLearning,
@@ -25,7 +26,6 @@ from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
 )
 from dpaudit.algorithms.papers.wang_hegde_2019.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.algorithms.papers.wang_hegde_2019.q_learning import LearnedQ, ReLUNetwork
-from dpaudit.app.figures.wang_hegde_2019 import declared
 from dpaudit.auditors.replay.recording import movements
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import leading_figure

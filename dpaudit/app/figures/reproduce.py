@@ -1,31 +1,31 @@
 """`dpaudit reproduce`: papers' figures, each a command of its own that is loaded when it is called."""
 
 import difflib
-import re
+from functools import cache
+from importlib import import_module
 
 import click
 
-from dpaudit.app.main import LazyGroup, imported
+from dpaudit.algorithms.papers import rooms
+from dpaudit.app.main import LazyGroup, with_traceback
 from dpaudit.app.text.output import output_format_option, print_json, print_text, table
 from dpaudit.errors import UsageError
 
-#: What each figure shows, by its name: the module (the authors and year of the paper), and the command there.
-FIGURES = {
-    "qiao-wang-2023-figure-1a": "offline policies: DP-VAPVI against PEVI and VAPVI",
-    "qiao-wang-2023-figure-1b": "the same for more budgets",
-    "balle-gomrokchi-precup-2016-figure-1": "private policy evaluation on a chain",
-    "wang-hegde-2019-figure-1": "Q-learning under functional noise",
-    "wang-hegde-2019-figure-2": "the same against other private Q-learning",
-    "liao-he-gu-2023-figure-2": "regret under local privacy on RiverSwim",
-    "ngo-vietri-wu-2022-regret": "regret and updates under joint privacy; not in the paper",
-    "qiao-wang-2024-regret": "regret of DP-UCBVI, joint and local; not in the paper",
-    "he-zhou-2025-users": "what private policy gradient loses; not in the paper",
-}
-_NAME = re.compile(r"(.*-\d{4})-(.*)")
+#: What each figure shows, by its name.
+FIGURES: dict[str, str] = {name: shows for room in rooms() for name, shows in room.FIGURES.items()}
+
+#: By figure, the paper's room.
+_ROOMS = {name: room.__name__ for room in rooms() for name in room.FIGURES}
 
 #: Earlier names, which still work.
-_EARLIER = "000-figure-1a 000-figure-1b 001-figure-1 002-figure-1 002-figure-2 003-figure-2 004-regret"
-ALIASES = dict(zip(_EARLIER.split(), FIGURES, strict=False))
+ALIASES: dict[str, str] = {old: new for room in rooms() for old, new in room.EARLIER.items()}
+
+
+@cache
+def _command(name: str) -> click.Command:
+    from dpaudit.app.figures.engine import figure_command
+
+    return figure_command(name, import_module(f"{_ROOMS[name]}.figure").STUDIES[name])
 
 
 class Figures(LazyGroup):
@@ -37,14 +37,12 @@ class Figures(LazyGroup):
         """Import one figure's command, by its name or its alias; raises `UsageError` where there is none."""
         del ctx
         name = ALIASES.get(cmd_name, cmd_name)
-        parts = _NAME.fullmatch(name) if name in FIGURES else None
-        if parts is None:
+        if name not in FIGURES:
             near = difflib.get_close_matches(name, [*FIGURES, *ALIASES], n=1)
             hint = f"; did you mean {ALIASES.get(near[0], near[0])}?" if near else ""
             what, remedy = f"no figure {cmd_name!r}{hint}", f"give one of {', '.join(FIGURES)}"
             raise UsageError(what, where="FIGURE", why="there is nothing to draw", remedy=remedy)
-        paper, figure = (part.replace("-", "_") for part in parts.groups())
-        return imported(f"figures.{paper}", figure)
+        return with_traceback(_command(name))
 
 
 @click.group(

@@ -10,11 +10,12 @@ from typing import Any, Final, Literal
 
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
-from dpaudit.app.text.streams import note, printable, printable_lines
+from dpaudit.app.text.streams import note
 from dpaudit.app.text.target_text import is_shown, without_text
 from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.errors import DpauditError, IntegrityError
+from dpaudit.page.printable import printable, printable_lines
 
 Level = Literal["error", "warning", "note"]
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from dpaudit.app.options.claim_options import StatedClaim
-from dpaudit.app.text.streams import printable_lines
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import UsageError
 from dpaudit.models import Count, Fraction, NonNegative, Positive
 from dpaudit.noise.randomness import Sampler
+from dpaudit.page.printable import printable_lines
 
 #: What a finding of the gate may be about, and so what a waiver may name.
 Waivable = Literal[

@@ -5,8 +5,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpaudit.accountants.curves.conversion_table import Conversion, ConversionCurve, curves
-from dpaudit.app.report.blocks import Heading, Picture, html_page
-from dpaudit.app.report.chart import (
+from dpaudit.app.text.streams import note
+from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
+from dpaudit.errors import UsageError
+from dpaudit.ledger.files import replace_file, require_folder
+from dpaudit.page.blocks import Heading, Picture, html_page
+from dpaudit.page.chart import (
     HEIGHT,
     WIDTH,
     Spec,
@@ -19,10 +23,7 @@ from dpaudit.app.report.chart import (
     specification,
     svg,
 )
-from dpaudit.app.text.streams import note, printable
-from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
-from dpaudit.errors import UsageError
-from dpaudit.ledger.files import replace_file, require_folder
+from dpaudit.page.printable import printable
 from dpaudit.progress import Work
 
 _POINTS = 200

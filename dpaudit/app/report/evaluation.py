@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.text.output import counted, upper
 from dpaudit.app.text.tables import bound_figure, figure
 from dpaudit.certificate.certificate import Certificate
@@ -17,6 +16,7 @@ from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph
 
 #: What happens to one unit between two neighbouring data sets.
 RELATIONS = {

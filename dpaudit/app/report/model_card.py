@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dpaudit.accountants.accounting import Accounted
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, markdown
 from dpaudit.app.report.evaluation import leading, numerics, unjudged
 from dpaudit.app.report.running_total import totals
 from dpaudit.app.text.output import lower, upper
@@ -15,6 +14,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import DELTAS, ApproxDP
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import HiddenSample, StreamMechanism
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph, markdown
 
 #: Rows of the running total.
 _ROWS: Final = 8

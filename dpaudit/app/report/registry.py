@@ -11,7 +11,6 @@ from typing import Any, Final
 from dpaudit.app.report.evaluation import RELATIONS, TRUST, mechanisms, numerics, tests
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import counted
-from dpaudit.app.text.streams import all_printable
 from dpaudit.app.text.tables import bound_figure
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import NOT_STATED
@@ -19,6 +18,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP
 from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import NotCertifiable
+from dpaudit.page.printable import all_printable
 
 #: The registry's fields, in its order; None stands where nothing that dpaudit has says it.
 _Fields = dict[str, Any]

@@ -10,11 +10,8 @@ import numpy as np
 
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
-from dpaudit.app.report import chart
-from dpaudit.app.report.chart import INK, Drawn, Spec, axis, by_name, channel, colour, marks
 from dpaudit.app.report.running_total import course, shares
 from dpaudit.app.text.audits import could_refute_any
-from dpaudit.app.text.streams import printable
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.curve_points import CurvePoints, trade_off
@@ -22,6 +19,9 @@ from dpaudit.certificate.verdicts import Audit, Proof, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import Array
+from dpaudit.page import chart
+from dpaudit.page.chart import INK, Drawn, Spec, axis, by_name, channel, colour, marks
+from dpaudit.page.printable import printable
 
 _LONGEST_LABEL = 32
 _LEAST_DELTA = 1e-12  # below it a logarithmic axis says nothing to a reader

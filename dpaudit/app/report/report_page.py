@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpaudit.app.report.blocks import Badges, Block, Code, Grid, Heading, Items, Paragraph, Picture, Tone
 from dpaudit.app.report.evaluation import RELATIONS, best_guess, evaluation, leading, unjudged
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
@@ -22,6 +21,7 @@ from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import NOT_STATED
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding, Proof
 from dpaudit.claims.bounds import Bound
+from dpaudit.page.blocks import Badges, Block, Code, Grid, Heading, Items, Paragraph, Picture, Tone
 from dpaudit.pipeline.recheck import AS_STATED
 
 _TONES: dict[str, Tone] = {

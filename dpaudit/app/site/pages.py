@@ -8,8 +8,18 @@ from importlib.resources import files
 from typing import Any
 
 from dpaudit.accountants.book.accounts import Account, amount
-from dpaudit.app.report import chart
-from dpaudit.app.report.blocks import (
+from dpaudit.app.report.evaluation import approximate
+from dpaudit.app.report.report_charts import short
+from dpaudit.app.report.report_page import publishing, spaced
+from dpaudit.app.site.history import History
+from dpaudit.app.site.sources import Read, Sources
+from dpaudit.app.text.book_text import account_rows
+from dpaudit.app.text.output import counted
+from dpaudit.app.text.tables import bound_figure, figure
+from dpaudit.certificate.verdicts import Experiment, Proof, leading_figure
+from dpaudit.errors import DpauditError
+from dpaudit.page import chart
+from dpaudit.page.blocks import (
     Badges,
     Block,
     Grid,
@@ -20,18 +30,8 @@ from dpaudit.app.report.blocks import (
     Tone,
     html_page,
 )
-from dpaudit.app.report.chart import Drawn, axis, by_name, colour, marks
-from dpaudit.app.report.evaluation import approximate
-from dpaudit.app.report.report_charts import short
-from dpaudit.app.report.report_page import publishing, spaced
-from dpaudit.app.site.history import History
-from dpaudit.app.site.sources import Read, Sources
-from dpaudit.app.text.book_text import account_rows
-from dpaudit.app.text.output import counted
-from dpaudit.app.text.streams import printable
-from dpaudit.app.text.tables import bound_figure, figure
-from dpaudit.certificate.verdicts import Experiment, Proof, leading_figure
-from dpaudit.errors import DpauditError
+from dpaudit.page.chart import Drawn, axis, by_name, colour, marks
+from dpaudit.page.printable import printable
 from dpaudit.pipeline.accounting import Verified
 
 INDEX = "index.html"

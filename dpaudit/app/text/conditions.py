@@ -7,8 +7,8 @@ from typing import Final
 from rich.console import RenderableType
 
 from dpaudit.app.text.output import bullets, counted
-from dpaudit.app.text.streams import printable
 from dpaudit.certificate.conditions import Code, Condition
+from dpaudit.page.printable import printable
 
 #: Shown beside an audit's verdict, which says little where they hold.
 WARNED: Final = frozenset({Code.UNMOVED_MOST})

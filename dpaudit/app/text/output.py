@@ -15,7 +15,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dpaudit.app.text.streams import printable, write
+from dpaudit.app.text.streams import write
+from dpaudit.page.printable import printable
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpaudit.app.text.streams import note, printable
+from dpaudit.app.text.streams import note
+from dpaudit.page.printable import printable
 from dpaudit.progress import Work, shown_by, words
 
 #: In a log a line is printed at each tenth, and at the latest after so many seconds.

@@ -5,7 +5,9 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from dpaudit.page.printable import printable_lines
 
 EXIT_PIPE = 141  # 128 and the number of the signal, as shells have it
 
@@ -28,27 +30,6 @@ def note(text: str) -> None:
     """A line for people, on stderr."""
     outer = getattr(sys.stderr, "outer", sys.stderr)  # while a target's own words are dropped
     write(outer, printable_lines(text) + "\n")
-
-
-def printable(text: str) -> str:
-    """The text without characters that would command the terminal: file names and labels are foreign."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )
-
-
-def printable_lines(text: str) -> str:
-    """The text with each of its lines printable."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def all_printable(value: Any) -> Any:
-    """The same with every text in its fields and items printable."""
-    if isinstance(value, dict):
-        return {name: all_printable(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [all_printable(item) for item in value]
-    return printable(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 def write(stream: IO[str], text: str, *, commands: bool = False) -> None:

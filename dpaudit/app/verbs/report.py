@@ -143,15 +143,15 @@ def report_text(
     `whole` is what its releases compose to, where that is known; `up` is the address of a page about several
     certificates, to which a page in HTML links.
     """
-    from dpaudit.app.report.blocks import Linked, Paragraph, html_page, latex, markdown
     from dpaudit.app.report.report_page import report as blocks
+    from dpaudit.page.blocks import Linked, Paragraph, html_page, latex, markdown
 
     if form == "md":
         return markdown(blocks(certificate, computed), pictures=False)
     if form == "latex":
         return latex(blocks(certificate, computed))
-    from dpaudit.app.report.chart import NOT_DRAWN, can_draw, specification, svg
     from dpaudit.app.report.report_charts import charts
+    from dpaudit.page.chart import NOT_DRAWN, can_draw, specification, svg
 
     links = [Paragraph(Linked("All certificates", up))] if up else []
     if not can_draw():

@@ -14,7 +14,7 @@ FIGURE = "qiao-wang-2023-figure-1b"
 #: Ctrl-C at a terminal, which reaches every process of the command: as soon as the fourth run is kept.
 INTERRUPTED = """
 import os, signal
-from dpaudit.app.figures import run_cache
+from dpaudit.algorithms.figures import run_cache
 append, kept = run_cache._append, []
 def counted(path, found):
     append(path, found)

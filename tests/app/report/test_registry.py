@@ -10,7 +10,6 @@ import yaml
 from dpaudit import GDP, L2, RDP, ZCDP, ApproxDP, Certificate, Claim, Gaussian, Header, Ledger, Release, judge
 from dpaudit.accountants.accounting import accounted
 from dpaudit.accountants.curves.profile_points import profile_points
-from dpaudit.app.report.blocks import Grid, Paragraph
 from dpaudit.app.report.evaluation import evaluation
 from dpaudit.app.report.registry import registry_entry
 from dpaudit.certificate.statement import Statement
@@ -18,6 +17,7 @@ from dpaudit.certificate.verdicts import Audit, Finding
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import NotCertifiable
+from dpaudit.page.blocks import Grid, Paragraph
 
 #: Names and values that the registry's schema of July 2026 (3e9c812) admits.
 FIELDS: dict[str, Any] = {

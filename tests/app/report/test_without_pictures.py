@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.app.report import chart
+from dpaudit.page import chart
 
 
 @pytest.fixture(autouse=True)

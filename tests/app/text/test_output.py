@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit.app.text.output import assured, counted, lower, print_text, table, upper
-from dpaudit.app.text.streams import printable
 from dpaudit.mechanisms import KINDS
+from dpaudit.page.printable import printable
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))

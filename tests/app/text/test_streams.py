@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import dpaudit.app
-from dpaudit.app.text.streams import all_printable, logged, printable, printable_lines, write
+from dpaudit.app.text.streams import logged, write
 from dpaudit.errors import UsageError
+from dpaudit.page.printable import all_printable, printable, printable_lines
 
 COMMANDS = [
     "::error::x",

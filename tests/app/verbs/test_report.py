@@ -39,7 +39,6 @@ from dpaudit import (
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.main import main
-from dpaudit.app.report.chart import marks, specification, svg
 from dpaudit.app.report.report_charts import charts
 from dpaudit.app.report.running_total import MOST_LINES, course, shares
 from dpaudit.app.text.conditions import sentences
@@ -49,6 +48,7 @@ from dpaudit.certificate.verdicts import Audit, Finding, Proof
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.page.chart import marks, specification, svg
 from tests.sweeps import sweep
 
 GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))  # rho 1/8

@@ -12,13 +12,13 @@ import click
 from dpaudit.accountants.curves.conversion_table import LARGEST, LARGEST_GAUSSIAN, Conversion, largest
 from dpaudit.app.options.claim_options import StatedClaim, figure_options
 from dpaudit.app.options.option import option, plot_option
-from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
 from dpaudit.app.text.streams import write
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import DELTAS, RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
 from dpaudit.models import named_by
+from dpaudit.page.blocks import Block, Grid, latex, markdown
 from dpaudit.pipeline.convert import ORDERS, require_points
 from dpaudit.pipeline.convert import convert as conversions
 

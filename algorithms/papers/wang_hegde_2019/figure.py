@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import click
 import numpy as np
 
 from dpaudit.algorithms.environments.line_world import (
@@ -21,6 +20,10 @@ from dpaudit.algorithms.environments.line_world import (
     greedy_return,
     middle_rewards,
 )
+from dpaudit.algorithms.figures.picture import Row, named, panel, rows_of, spread
+from dpaudit.algorithms.figures.published_claims import Sentence, Table, below, estimate, larger, table
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
 from dpaudit.algorithms.papers.wang_hegde_2019.coded_path import CodedNoise
 from dpaudit.algorithms.papers.wang_hegde_2019.deep_q import NETWORKS
 from dpaudit.algorithms.papers.wang_hegde_2019.dp_q_learning import DPQLearning
@@ -33,18 +36,13 @@ from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
 )
 from dpaudit.algorithms.papers.wang_hegde_2019.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.algorithms.papers.wang_hegde_2019.q_learning import NodeValues, QLearning, ReLUNetwork
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
-from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
-from dpaudit.app.figures.published_claims import Sentence, Table, below, estimate, larger, table
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.app.options.option import option
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
-from dpaudit.app.report.chart import Spec, axis, resolved, specification
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource, NoNoise
 from dpaudit.curator.running import run
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph, Picture
+from dpaudit.page.chart import Spec, axis, resolved, specification
 
 #: Of the paper: noise levels, T of every run, B as printed and as coded, delta, and sigma by claimed epsilon.
 SIGMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -319,7 +317,7 @@ def _figure(
                 "without noise."
             ),
             Heading("Privacy of these runs"),
-            *_privacy(curves, samples),
+            *_privacy(session, curves, samples),
             Heading("Return at the end, mean and 95% interval"),
             Grid(("panel", "curve", "last episodes of the training", "learnt"), last),
         ],
@@ -333,16 +331,11 @@ def _figure(
     )
 
 
-_samples = option("--samples", click.IntRange(HORIZON * POINTS), "T, the samples of a run.", default=SAMPLES)
-
-
-@figure_command("wang-hegde-2019-figure-1", _samples, runs=10)
 def figure_1(session: Session, *, samples: int) -> Figure:
     """Draw the figure again: learning by noise, as coded, as printed and corrected."""
     return _figure(session, samples, noise_curves(), "learning under functional noise", noise_sentences)
 
 
-@figure_command("wang-hegde-2019-figure-2", _samples, runs=10)
 def figure_2(session: Session, *, samples: int) -> Figure:
     """Draw the figure again: every form and the baselines at one claim."""
     title = "private Q-learning at one claim"
@@ -375,7 +368,7 @@ def declared(algorithm: Any) -> Any:
     return _Declared(algorithm) if coded else algorithm
 
 
-def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
+def _privacy(session: Session, curves: Sequence[Curve], samples: int) -> Iterator[Block]:
     yield Paragraph(
         f"What accounting proves of a run's ledger at delta = {DELTA:g}. For the published forms it uses the "
         "sensitivity of the paper's proof, and covers noisy values only: what line 24 returns is a leak "
@@ -386,7 +379,7 @@ def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
     for curve in curves:
         if noiseless(curve):
             continue
-        found, proved = accounted(declared(algorithm_of(curve, samples)), middle_rewards())
+        found, proved = session.accounted(declared(algorithm_of(curve, samples)), middle_rewards())
         claims = math.isfinite(curve.epsilon)
         verdict = (f"{curve.epsilon:g}", str(found.verdict)) if claims else ("none", "none")
         covers = "no: line 24 leaks" if curve.algorithm in _PUBLISHED else "yes"
@@ -395,3 +388,11 @@ def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
         rows.append((curve.panel, str(curve), *verdict, proved, covers))
     ledger = ("epsilon of the ledger", "covers the reward function")
     yield Grid(("panel", "curve", "epsilon claimed", "claim", *ledger), rows)
+
+
+_SAMPLES = Option("--samples", "T, the samples of a run.", SAMPLES, least=HORIZON * POINTS)
+
+STUDIES = {
+    "wang-hegde-2019-figure-1": Study(figure_1, 10, (_SAMPLES,)),
+    "wang-hegde-2019-figure-2": Study(figure_2, 10, (_SAMPLES,)),
+}

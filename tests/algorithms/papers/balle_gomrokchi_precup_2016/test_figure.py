@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import DPLSW
-from dpaudit.app.figures import balle_gomrokchi_precup_2016
-from dpaudit.app.figures.balle_gomrokchi_precup_2016 import (
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016 import figure as balle_gomrokchi_precup_2016
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.figure import (
     CHAIN,
     RIDGES,
     RUNS,
@@ -28,6 +27,7 @@ from dpaudit.app.figures.balle_gomrokchi_precup_2016 import (
     run_batch,
     sentences,
 )
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import DPLSW
 from dpaudit.curator.running import run
 from dpaudit.errors import UsageError
 

@@ -15,19 +15,19 @@ import numpy as np
 from dpaudit.algorithms.environments.linear_mdp import one_hot_features
 from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
+from dpaudit.algorithms.figures.picture import interval, panel, rows_of
+from dpaudit.algorithms.figures.published_claims import Sentence, Table, estimate, larger, table
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.algorithms.figures.study import Figure, Session, Study
 from dpaudit.algorithms.papers.he_zhou_2025.dp_policy_gradient import (
     DPPolicyGradient,
     GradientCalibrationName,
 )
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
-from dpaudit.app.figures.picture import interval, panel, rows_of
-from dpaudit.app.figures.published_claims import Sentence, Table, estimate, larger, table
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.app.report.blocks import Grid, Heading, Paragraph
-from dpaudit.app.report.chart import HEIGHT, WIDTH, axis, specification
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.noise import NoNoise
 from dpaudit.curator.running import run
+from dpaudit.page.blocks import Grid, Heading, Paragraph
+from dpaudit.page.chart import HEIGHT, WIDTH, axis, specification
 
 N_STATES, N_ACTIONS, UPDATES, STEP, DELTA = 3, 4, 20, 4.0, 1e-5
 #: m, the users of one update.
@@ -104,7 +104,6 @@ def sentences(found: Table[Curve]) -> list[Sentence]:
     return judged
 
 
-@figure_command("he-zhou-2025-users", runs=10)
 def users(session: Session) -> Figure:
     """Run the experiment: what the last policy loses, over the number of users, with and without privacy."""
     sizes = [UPDATES * batch for batch in BATCHES]
@@ -120,7 +119,7 @@ def users(session: Session) -> Figure:
     for curve in found.curves:
         if not math.isinf(curve.epsilon):
             algorithm = algorithm_of(curve, sizes[0])
-            proved, figure = accounted(algorithm, algorithm.stand_in(None))
+            proved, figure = session.accounted(algorithm, algorithm.stand_in(None))
             sigma = f"{algorithm.mechanism.sigma:.4g}"
             proofs.append((str(curve), str(proved.verdict), figure, sigma))
     return Figure(
@@ -154,3 +153,6 @@ def users(session: Session) -> Figure:
             ]
         },
     )
+
+
+STUDIES = {"he-zhou-2025-users": Study(users, runs=10)}

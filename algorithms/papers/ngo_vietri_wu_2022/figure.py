@@ -14,17 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
-import click
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, random_linear_mdp
 from dpaudit.algorithms.environments.online_users import online_users
-from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb, views_regret
-from dpaudit.algorithms.papers.ngo_vietri_wu_2022.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
-from dpaudit.app.figures.picture import rows_of
-from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger, table
-from dpaudit.app.figures.regrets import (
+from dpaudit.algorithms.figures.picture import rows_of
+from dpaudit.algorithms.figures.published_claims import Appears, Sentence, Table, estimate, larger, table
+from dpaudit.algorithms.figures.regrets import (
     TUNING_SEEDS,
     RegretPoint,
     grid_points,
@@ -35,12 +31,14 @@ from dpaudit.app.figures.regrets import (
     upward,
     worth,
 )
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.app.options.option import option
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
-from dpaudit.app.report.chart import specification
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb, views_regret
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph
+from dpaudit.page.chart import specification
 
 N_STATES, N_ACTIONS, HORIZON, DIMENSION = 6, 4, 5, 5
 FAILURE_PROBABILITY, RIDGE = 0.05, 1.0
@@ -203,13 +201,6 @@ def sentences(
     return [*judged, Sentence(published, str(PUBLISHED), "no", f"a user loses {least:.4g} to {most:.4g}")]
 
 
-_users = option("--users", click.IntRange(LEAST_USERS), "K, the users of one run.", default=USERS)
-
-
-_ridge = option("--tune-lambda", bool, "Also choose the factor of lambda, with that of beta.")
-
-
-@figure_command("ngo-vietri-wu-2022-regret", _users, _ridge, runs=10, examples=("", "--tune-lambda"))
 def regret(session: Session, *, users: int, tune_lambda: bool) -> Figure:
     """Run the experiment: cumulative regret and policy updates over users, with and without joint privacy."""
     ridge: dict[Curve, float] = dict.fromkeys(GRIDS, 1.0)
@@ -268,7 +259,7 @@ def regret(session: Session, *, users: int, tune_lambda: bool) -> Figure:
                 f"learnt: {judged[-1].appears}."
             ),
             Heading("Privacy of these runs"),
-            *_privacy(bonus, users, ridge),
+            *_privacy(session, bonus, users, ridge),
             Heading("At the end, mean and 95% interval"),
             Grid(
                 ("curve", "times beta", "times lambda", "regret", "updates"),
@@ -285,7 +276,9 @@ def regret(session: Session, *, users: int, tune_lambda: bool) -> Figure:
     )
 
 
-def _privacy(bonus: Mapping[Curve, float], users: int, ridge: Mapping[Curve, float]) -> Iterator[Block]:
+def _privacy(
+    session: Session, bonus: Mapping[Curve, float], users: int, ridge: Mapping[Curve, float]
+) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run: unit a user, replace-one, joint trust. "
         "Updates that never came are made up for by releases of zero, so that every ledger is the same."
@@ -295,10 +288,18 @@ def _privacy(bonus: Mapping[Curve, float], users: int, ridge: Mapping[Curve, flo
         if math.isinf(curve.rho):
             continue
         algorithm = algorithm_of(curve, factor, users, ridge[curve])
-        found, proved = accounted(algorithm, online_users(process(), 2, seed=0))
+        found, proved = session.accounted(algorithm, online_users(process(), 2, seed=0))
         noise = algorithm.noise
         updates = (str(len(found.releases)), str(noise.updates))
         sigmas = (f"{noise.gram.sigma:.4g}", f"{math.sqrt(noise.target_variance):.4g}")
         rows.append((str(curve), str(found.verdict), proved, *updates, *sigmas))
     head = ("curve", "claim", "rho proved", "releases", "most updates", "sigma of a node", "sigma of y")
     yield Grid(head, rows)
+
+
+_OPTIONS = (
+    Option("--users", "K, the users of one run.", USERS, least=LEAST_USERS),
+    Option("--tune-lambda", "Also choose the factor of lambda, with that of beta.", default=False),
+)
+
+STUDIES = {"ngo-vietri-wu-2022-regret": Study(regret, 10, _OPTIONS, ("", "--tune-lambda"))}

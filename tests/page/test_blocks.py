@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit.app.report.blocks import (
+from dpaudit.page.blocks import (
     Badges,
     Block,
     Code,

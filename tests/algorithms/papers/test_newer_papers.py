@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.environments.online_users import online_users
+from dpaudit.algorithms.figures.published_claims import Table
+from dpaudit.algorithms.figures.regrets import RegretPoint, line_points
+from dpaudit.algorithms.papers.he_zhou_2025 import figure as he_zhou_2025
+from dpaudit.algorithms.papers.qiao_wang_2024 import figure as qiao_wang_2024
 from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import UCBVIConstants, ucbvi
-from dpaudit.app.figures import he_zhou_2025, qiao_wang_2024
-from dpaudit.app.figures.published_claims import Table
-from dpaudit.app.figures.regrets import RegretPoint, line_points
 from tests.sweeps import sweep
 
 PLACES = [100.0, 200.0, 300.0, 400.0]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dpaudit.app.figures.qiao_wang_2023 import PANELS
+from dpaudit.algorithms.papers.qiao_wang_2023.figure import PANELS
 from tests.sweeps import sweep
 
 FIGURE, OTHER = "qiao-wang-2023-figure-1a", "qiao-wang-2023-figure-1b"

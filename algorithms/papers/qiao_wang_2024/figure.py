@@ -11,24 +11,22 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-import click
 import numpy as np
 
 from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.figures.picture import panel, rows_of
+from dpaudit.algorithms.figures.published_claims import Sentence, Table, larger, table
+from dpaudit.algorithms.figures.regrets import TUNING_SEEDS, RegretPoint, sublinear, tuned, upward, worth
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
 from dpaudit.algorithms.optimism import cumulative_regret
 from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import DPUCBVI, Served, UCBVIConstants, ucbvi
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
-from dpaudit.app.figures.picture import panel, rows_of
-from dpaudit.app.figures.published_claims import Sentence, Table, larger, table
-from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, sublinear, tuned, upward, worth
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.app.options.option import option
-from dpaudit.app.report.blocks import Grid, Heading, Paragraph
-from dpaudit.app.report.chart import HEIGHT, WIDTH, axis, specification
 from dpaudit.claims.guarantees import ZCDP, PureDP
 from dpaudit.curator.running import run
+from dpaudit.page.blocks import Grid, Heading, Paragraph
+from dpaudit.page.chart import HEIGHT, WIDTH, axis, specification
 
 N_STATES, USERS = 3, 1000
 #: The factor of E wherever it is not the published 1.
@@ -108,11 +106,6 @@ def sentences(regret: Table[Curve]) -> list[Sentence]:
     return judged
 
 
-@figure_command(
-    "qiao-wang-2024-regret",
-    option("--users", click.IntRange(2), "K, the users of one run.", default=USERS),
-    runs=5,
-)
 def regret(session: Session, *, users: int) -> Figure:
     """Run the experiment: cumulative regret over users, with joint, local and no privacy."""
     points, bonus = tuned(session, RUNS, RegretPoint[Curve], GRIDS, users)
@@ -126,7 +119,9 @@ def regret(session: Session, *, users: int) -> Figure:
     lines = []
     for curve, factor in bonus.items():
         if curve.trust != "none":
-            proved, figure = accounted(algorithm_of(curve, factor, users), online_users(river(), 2, seed=0))
+            proved, figure = session.accounted(
+                algorithm_of(curve, factor, users), online_users(river(), 2, seed=0)
+            )
             lines.append((str(curve), str(proved.verdict), figure))
     tried = ", ".join(f"{scale:g}" for scale in _SCALES)
     return Figure(
@@ -159,3 +154,8 @@ def regret(session: Session, *, users: int) -> Figure:
             "regret": [{"curve": str(c), "C2": bonus[c], "mean": end.mean} for c, end in ends.items()],
         },
     )
+
+
+_USERS = Option("--users", "K, the users of one run.", USERS, least=2)
+
+STUDIES = {"qiao-wang-2024-regret": Study(regret, 5, (_USERS,))}

@@ -10,13 +10,24 @@ from functools import cache
 from itertools import pairwise
 from typing import TypeAlias
 
-import click
-
 from dpaudit.algorithms.environments.hard_mixture import experiment_gap, hard_mixture
 from dpaudit.algorithms.environments.linear_mixture import LinearMixtureMDP, one_hot_mixture
 from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.figures.picture import rows_of
+from dpaudit.algorithms.figures.published_claims import Sentence, Table, larger, table
+from dpaudit.algorithms.figures.regrets import (
+    TUNING_SEEDS,
+    RegretPoint,
+    panels,
+    sublinear,
+    tuned,
+    upward,
+    worth,
+)
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
 from dpaudit.algorithms.optimism import cumulative_regret
 from dpaudit.algorithms.papers.liao_he_gu_2023.ldp_ucrl_vtr import (
     LDPUCRLVTR,
@@ -24,16 +35,10 @@ from dpaudit.algorithms.papers.liao_he_gu_2023.ldp_ucrl_vtr import (
     MixtureConstants,
 )
 from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel, jia_widths, ucrl_vtr
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
-from dpaudit.app.figures.picture import rows_of
-from dpaudit.app.figures.published_claims import Sentence, Table, larger, table
-from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.app.options.option import option
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
-from dpaudit.app.report.chart import specification
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.running import run
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph
+from dpaudit.page.chart import specification
 
 N_STATES = 3
 NOISES = ("published-noise", "exact")
@@ -153,14 +158,6 @@ def sentences(regret: Table[Curve]) -> list[Sentence]:
     return found
 
 
-@figure_command(
-    "liao-he-gu-2023-figure-2",
-    option("--calibration", NOISES, "How the noise is calibrated.", default=NOISES[0]),
-    option("--instance", ["rivers", HARD], "hard: that of the lower bound, d=5, H=6.", default="rivers"),
-    option("--users", click.IntRange(2), "K, the users of one run.", default=USERS),
-    runs=10,
-    examples=("--calibration exact", "--instance hard"),
-)
 def figure_2(session: Session, *, calibration: str, instance: str, users: int) -> Figure:
     """Draw the figure again: cumulative regret over users, with and without local privacy."""
     points, bonus = tuned(session, RUNS, Point, grids(calibration, instance), users)
@@ -213,7 +210,7 @@ def figure_2(session: Session, *, calibration: str, instance: str, users: int) -
                 f"the least mean regret over {len(TUNING_SEEDS)} runs on other users, of the grid {tried}."
             ),
             Heading("Privacy of these runs"),
-            *_privacy(bonus, users),
+            *_privacy(session, bonus, users),
             Heading("Regret at the end, mean and 95% interval"),
             Grid(
                 ("river", "curve", "c", "regret"),
@@ -229,7 +226,7 @@ def figure_2(session: Session, *, calibration: str, instance: str, users: int) -
     )
 
 
-def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
+def _privacy(session: Session, bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run, which describes one user; every user is held "
         "to it. Sensitivities are those of the features, not the 1 that section 6.2 states; "
@@ -240,7 +237,18 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
         if math.isinf(curve.epsilon):
             continue
         algorithm = algorithm_of(curve, scale, users)
-        found, proved = accounted(algorithm, online_users(river(curve.river, users), 2, seed=0))
+        found, proved = session.accounted(algorithm, online_users(river(curve.river, users), 2, seed=0))
         noise = (f"{algorithm.noise.sigma:.4g}", f"{algorithm.noise.sensitivity:.4g}")
         rows.append((curve.river, f"{curve.epsilon:g}", str(found.verdict), proved, *noise))
     yield Grid(("river", "epsilon claimed", "claim", "epsilon proved", "sigma", "L2 sensitivity"), rows)
+
+
+_OPTIONS = (
+    Option("--calibration", "How the noise is calibrated.", NOISES[0], NOISES),
+    Option("--instance", "hard: that of the lower bound, d=5, H=6.", "rivers", ("rivers", HARD)),
+    Option("--users", "K, the users of one run.", USERS, least=2),
+)
+
+STUDIES = {
+    "liao-he-gu-2023-figure-2": Study(figure_2, 10, _OPTIONS, ("--calibration exact", "--instance hard"))
+}

@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
-from dpaudit.app.figures.published_claims import Table, Vector, estimate
-from dpaudit.app.report.chart import COLOURS, Spec, channel, colour, marks
+from dpaudit.algorithms.figures.published_claims import Table, Vector, estimate
+from dpaudit.page.chart import COLOURS, Spec, channel, colour, marks
 
 #: One curve at one place of the abscissa; a row of the CSV file.
 Row: TypeAlias = dict[str, Any]

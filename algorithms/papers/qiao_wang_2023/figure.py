@@ -9,12 +9,8 @@ from itertools import pairwise, product
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
-from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI, costliest
-from dpaudit.algorithms.papers.qiao_wang_2023.linear_calibration import CalibrationName
-from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
-from dpaudit.app.figures.picture import Row, interval, panel, rows_of
-from dpaudit.app.figures.published_claims import (
+from dpaudit.algorithms.figures.picture import Row, interval, panel, rows_of
+from dpaudit.algorithms.figures.published_claims import (
     Estimate,
     Sentence,
     Table,
@@ -27,13 +23,16 @@ from dpaudit.app.figures.published_claims import (
     most_of,
     table,
 )
-from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.app.options.option import COUNT, option
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
-from dpaudit.app.report.chart import HEIGHT, WIDTH, Spec, axis, specification
+from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.algorithms.figures.study import Figure, Option, Session, Study, premises
+from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI, costliest
+from dpaudit.algorithms.papers.qiao_wang_2023.linear_calibration import CalibrationName
+from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run
 from dpaudit.errors import UsageError
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph, Picture
+from dpaudit.page.chart import HEIGHT, WIDTH, Spec, axis, specification
 
 #: C of every algorithm. PEVI's curve depends on it, so PEVI also runs with another; the others hardly do.
 BONUS = 0.04
@@ -332,7 +331,7 @@ def _compute(
         blocks=[
             *(_choice(best_constants(tried)) if tuned else ()),
             Heading("Privacy of these runs"),
-            *_privacy(drawn, calibration, normalised=normalised),
+            *_privacy(session, drawn, calibration, normalised=normalised),
             Heading("Suboptimality, mean and 95% interval"),
             _grid(
                 all_found, {c: [all_found.estimate(c, k) for k in all_found.places] for c in all_found.curves}
@@ -375,13 +374,15 @@ def _further(begin: int, largest: int) -> list[int]:
     return further
 
 
-def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> Iterator[Block]:
+def _privacy(
+    session: Session, of: Panel, calibration: CalibrationName, *, normalised: bool
+) -> Iterator[Block]:
     rows = []
     mdp = process(of.instance, normalised=normalised)
     episodes = mdp.sample_trajectories(2, appendix_f_behaviour(mdp.horizon), np.random.default_rng(0))
     for rho in of.rhos:
         algorithm = DPVAPVI(mdp.features, mdp.horizon, ZCDP(rho=rho), calibration=calibration)
-        found, total = accounted(algorithm, episodes)
+        found, total = session.accounted(algorithm, episodes)
         short = sum(release.verdict == "NOT_PROVED" for release in found.releases)
         where = f"{short} of {len(found.releases)}"
         needed = math.fsum(costliest(algorithm.noise, h).square for h in range(mdp.horizon))
@@ -415,18 +416,13 @@ def _grid(found: Table[Curve], columns: dict[Curve, list[Estimate]]) -> Grid:
 
 
 _EACH = f"A value of K; repeatable; default {EPISODES[0]} to {EPISODES[-1]}."
-_options = (
-    option("--calibration", ["sound", "as-published"], "How the noise is calibrated.", default="sound"),
-    option(
-        "--features", ["normalised", "raw"], "raw: as in the paper's own experiment.", default="normalised"
-    ),
-    option("--episodes", COUNT, _EACH, multiple=True, metavar="N"),
-    option("--scaling", bool, "Also run larger K than the figure has."),
-    option("--largest", COUNT, "Largest K of the scaling run.", default=100_000),
-    option("--tuned", bool, "Also choose noise_shift and lambda, on seeds that are not drawn."),
+_OPTIONS = (
+    Option("--calibration", "How the noise is calibrated.", "sound", ("sound", "as-published")),
+    Option("--features", "raw: as in the paper's own experiment.", "normalised", ("normalised", "raw")),
+    Option("--episodes", _EACH, repeatable=True),
+    Option("--scaling", "Also run larger K than the figure has.", default=False),
+    Option("--largest", "Largest K of the scaling run.", 100_000),
+    Option("--tuned", "Also choose noise_shift and lambda, on seeds that are not drawn.", default=False),
 )
 
-figure_1a, figure_1b = (
-    figure_command(name, *_options, runs=5, examples=("", "--scaling", "--tuned"))(_compute)
-    for name in PANELS
-)
+STUDIES = {name: Study(_compute, 5, _OPTIONS, ("", "--scaling", "--tuned")) for name in PANELS}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.app.figures.run_cache import RunCache
+from dpaudit.algorithms.figures.run_cache import RunCache
 from dpaudit.errors import UsageError
 
 

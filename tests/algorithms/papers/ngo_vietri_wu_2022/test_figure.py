@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.environments.online_users import online_users
-from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb
-from dpaudit.app.figures.ngo_vietri_wu_2022 import (
+from dpaudit.algorithms.figures.published_claims import Sentence, table
+from dpaudit.algorithms.figures.regrets import TUNING_SEEDS, grid_points, line_points
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.figure import (
     GRIDS,
     HORIZON,
     PUBLISHED,
@@ -22,8 +23,7 @@ from dpaudit.app.figures.ngo_vietri_wu_2022 import (
     process,
     sentences,
 )
-from dpaudit.app.figures.published_claims import Sentence, table
-from dpaudit.app.figures.regrets import TUNING_SEEDS, grid_points, line_points
+from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb
 
 PLAIN, NOISY, FIXED = Curve("none", math.inf), Curve("doubling", 1.0), Curve("fixed", 1.0)
 

@@ -16,18 +16,8 @@ import numpy as np
 
 from dpaudit.algorithms.data.episodes import FirstVisits
 from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
-from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import (
-    DPLSL,
-    DPLSW,
-    lsl,
-    lsl_excess,
-    lsw,
-    lsw_excess,
-)
-from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.smooth import CalibrationName
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
-from dpaudit.app.figures.picture import Row, rows_of, standard_error
-from dpaudit.app.figures.published_claims import (
+from dpaudit.algorithms.figures.picture import Row, rows_of, standard_error
+from dpaudit.algorithms.figures.published_claims import (
     Appears,
     Estimate,
     Sentence,
@@ -38,12 +28,21 @@ from dpaudit.app.figures.published_claims import (
     difference,
     estimate,
 )
-from dpaudit.app.figures.run_cache import RunCache
-from dpaudit.app.options.option import COUNT, option
-from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
-from dpaudit.app.report.chart import Spec, axis, channel, colour, marks, resolved, specification
+from dpaudit.algorithms.figures.run_cache import RunCache
+from dpaudit.algorithms.figures.study import Figure, Option, Session, Study, premises
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.least_squares import (
+    DPLSL,
+    DPLSW,
+    lsl,
+    lsl_excess,
+    lsw,
+    lsw_excess,
+)
+from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.smooth import CalibrationName
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.running import run
+from dpaudit.page.blocks import Block, Grid, Heading, Paragraph
+from dpaudit.page.chart import Spec, axis, channel, colour, marks, resolved, specification
 
 #: Section 6.
 CHAIN = Chain(40, 0.5, 0.99)
@@ -385,14 +384,6 @@ def _picture(rows: Sequence[Row], title: str) -> Spec:
     return specification({"vconcat": halves, **apart, "title": title})
 
 
-_words = (
-    f"A batch size m; repeatable; default {BATCHES[0]} to {BATCHES[-1]}. The least and the largest make the "
-    "panel over lambda."
-)
-_episodes = option("--episodes", COUNT, _words, multiple=True, metavar="N")
-
-
-@figure_command("balle-gomrokchi-precup-2016-figure-1", _episodes, runs=20)
 def figure_1(session: Session, *, episodes: tuple[int, ...]) -> Figure:
     """Draw the figure again: policy evaluation, with the published noise and with the least enough."""
     batches = sorted(set(episodes)) or list(BATCHES)
@@ -414,13 +405,13 @@ def figure_1(session: Session, *, episodes: tuple[int, ...]) -> Figure:
         caption=f"Means of {len(session.seeds)} runs; bars: standard errors",
         charts={session.name: (picture, rows)},
         sentences=judged,
-        blocks=[Heading("Privacy of these runs"), *_privacy(batches[-1]), *_means(rows)],
+        blocks=[Heading("Privacy of these runs"), *_privacy(session, batches[-1]), *_means(rows)],
         summary={"batches": batches},
         reading=f'"The same solution" is read as errors within {CLOSE:g}. ',
     )
 
 
-def _privacy(largest: int) -> Iterator[Block]:
+def _privacy(session: Session, largest: int) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run. The scale of the noise, which depends on the "
         "data, is in no ledger."
@@ -428,7 +419,7 @@ def _privacy(largest: int) -> Iterator[Block]:
     rows, visits = [], CHAIN.sampled_visits(2, np.random.default_rng(0))
     for name, noise, aggregate in product(("dp-lsw", "dp-lsl"), SCHEDULES, (1, 2)):
         algorithm = algorithm_of(line_of(name, noise, aggregate).asked(largest, 0))
-        verdict, alpha = str(accounted(algorithm, visits)[0].verdict), f"{algorithm.noise.alpha:.4g}"
+        verdict, alpha = str(session.accounted(algorithm, visits)[0].verdict), f"{algorithm.noise.alpha:.4g}"
         rows.append((name, noise, kind(aggregate), alpha, verdict, premises(algorithm.claim)))
     yield Grid(("algorithm", "noise", "features", "alpha", "claim", "premises"), rows)
 
@@ -445,3 +436,13 @@ def _means(rows: Sequence[Row]) -> Iterator[Block]:
             lines.append((*place, *(cells[m, ridge, curve] for curve in curves)))
         yield Heading(f"({name}) {title}, mean and standard error")
         yield Grid((*(("m", "lambda") if name == "b" else ("m",)), *curves), lines)
+
+
+_EPISODES = Option(
+    "--episodes",
+    f"A batch size m; repeatable; default {BATCHES[0]} to {BATCHES[-1]}. The least and the largest make the "
+    "panel over lambda.",
+    repeatable=True,
+)
+
+STUDIES = {"balle-gomrokchi-precup-2016-figure-1": Study(figure_1, 20, (_EPISODES,))}

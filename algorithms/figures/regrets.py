@@ -10,11 +10,18 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.app.figures.engine import Session
-from dpaudit.app.figures.picture import Row, named, panel, spread
-from dpaudit.app.figures.published_claims import Appears, Sentence, Table, Vector, above_zero, difference
-from dpaudit.app.figures.run_cache import RunCache
-from dpaudit.app.report.chart import Spec, axis
+from dpaudit.algorithms.figures.picture import Row, named, panel, spread
+from dpaudit.algorithms.figures.published_claims import (
+    Appears,
+    Sentence,
+    Table,
+    Vector,
+    above_zero,
+    difference,
+)
+from dpaudit.algorithms.figures.run_cache import RunCache
+from dpaudit.algorithms.figures.study import Session
+from dpaudit.page.chart import Spec, axis
 
 #: The users on whom the scale of the confidence widths is chosen are others than those that are drawn.
 TUNING_SEEDS = (1_000_000, 1_000_001)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.environments.line_world import greedy_return, middle_rewards
-from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import CodedCalibration, CodedQLearning
-from dpaudit.app.figures.picture import panel
-from dpaudit.app.figures.wang_hegde_2019 import (
+from dpaudit.algorithms.figures.picture import panel
+from dpaudit.algorithms.papers.wang_hegde_2019.figure import (
     RUNS,
     SIGMAS,
+    STUDIES,
     Curve,
     Point,
     Returns,
@@ -21,16 +21,15 @@ from dpaudit.app.figures.wang_hegde_2019 import (
     compared_sentences,
     curve_points,
     declared,
-    figure_1,
-    figure_2,
     noise_curves,
     noise_sentences,
     noiseless,
     returns_of,
 )
-from dpaudit.app.report.chart import axis
+from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import CodedCalibration, CodedQLearning
 from dpaudit.curator.noise import NoNoise
 from dpaudit.curator.running import run
+from dpaudit.page.chart import axis
 from tests.sweeps import sweep
 
 SHORT = 200
@@ -42,8 +41,7 @@ def test_the_curves_are_those_of_the_paper() -> None:
     for heading in list(panels)[:5]:
         assert [c.sigma for c in noise_curves() if c.panel == heading] == list(SIGMAS)
     assert {(c.epsilon, c.sigma) for c in compared_curves() if c.sigma} == {(0.9, 0.32), (0.45, 0.74)}
-    for figure in (figure_1, figure_2):
-        assert next(option.default for option in figure.params if option.name == "runs") == 10
+    assert {study.runs for study in STUDIES.values()} == {10}
 
 
 @pytest.mark.parametrize("curve", [c for c in compared_curves() if not noiseless(c)], ids=str)

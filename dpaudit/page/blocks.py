@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, assert_never
 
-from dpaudit.app.text.streams import all_printable, printable_lines
+from dpaudit.page.printable import all_printable, printable_lines
 
 #: Longer words are broken where a table needs the room.
 _LONGEST_WORD = 24
@@ -96,7 +96,7 @@ def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    loader = PackageLoader("dpaudit.app.report", ".")
+    loader = PackageLoader("dpaudit.page", ".")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

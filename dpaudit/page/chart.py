@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dpaudit.app.text.streams import all_printable
 from dpaudit.errors import MissingExtra
+from dpaudit.page.printable import all_printable
 
 #: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")

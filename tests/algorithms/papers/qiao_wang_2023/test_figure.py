@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpaudit.app.figures import qiao_wang_2023
-from dpaudit.app.figures.published_claims import Table, estimate, table
-from dpaudit.app.figures.qiao_wang_2023 import (
+from dpaudit.algorithms.figures.published_claims import Table, estimate, table
+from dpaudit.algorithms.figures.study import Session
+from dpaudit.algorithms.papers.qiao_wang_2023 import figure as qiao_wang_2023
+from dpaudit.algorithms.papers.qiao_wang_2023.figure import (
     CONSTANTS,
     PANELS,
     RUNS,
@@ -26,8 +27,9 @@ from dpaudit.app.figures.qiao_wang_2023 import (
     sentences,
     tuning_points,
 )
-from dpaudit.app.report.blocks import Grid
+from dpaudit.app.figures.engine import accounted
 from dpaudit.errors import UsageError
+from dpaudit.page.blocks import Grid
 
 SMALL = Panel("small", (1.0, 25.0), (0.04,), 0)
 WANTED = panel_points(SMALL, (0, 1), (5, 20))
@@ -126,9 +128,11 @@ def test_shift_and_ridge_reach_the_algorithm() -> None:
 
 def test_each_published_curve_has_the_rho_that_it_really_needs() -> None:
     """The paper's own experiment, raw features: 23.1 times what it claims; sound noise: what it claims."""
+    figure = "qiao-wang-2023-figure-1b"
+    session = Session(figure, "", Path(), range(1), 1, accounted)
     found = {}
     for name, normalised in (("as-published", False), ("sound", True)):
-        *_, grid = qiao_wang_2023._privacy(PANELS["qiao-wang-2023-figure-1b"], name, normalised=normalised)
+        *_, grid = qiao_wang_2023._privacy(session, PANELS[figure], name, normalised=normalised)
         assert isinstance(grid, Grid)
         found[name] = [float(row[-1]) for row in grid.rows]
     assert found["sound"] == pytest.approx([0.1, 1.0, 5.0, 25.0], rel=1e-3)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.environments.online_users import online_users
-from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel, jia_widths, ucrl_vtr
-from dpaudit.app.figures.liao_he_gu_2023 import (
+from dpaudit.algorithms.figures.published_claims import table
+from dpaudit.algorithms.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points, sublinear
+from dpaudit.algorithms.papers.liao_he_gu_2023.figure import (
     GRIDS,
     RIVERS,
     RUNS,
@@ -21,8 +22,7 @@ from dpaudit.app.figures.liao_he_gu_2023 import (
     river,
     sentences,
 )
-from dpaudit.app.figures.published_claims import table
-from dpaudit.app.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points, sublinear
+from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.errors import UsageError
 
 HARD = Curve("hard", "ldp-ucrl-vtr", 1.0, "exact")

@@ -1,0 +1,1 @@
+"""A page of words, tables and pictures, and how it is drawn."""
