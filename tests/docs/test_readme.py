@@ -25,13 +25,6 @@ def _dpaudit(python: list[str], command: str, folder: Path) -> subprocess.Comple
     )
 
 
-def test_it_names_every_verb_that_makes_a_ledger_or_judges_one() -> None:
-    """Of `import` it says what for, and where the commands with their output stand, which tests hold."""
-    verbs = ("certify", "verify", "audit", "gate", "init", "import", "sign")
-    assert [verb for verb in verbs if f"dpaudit {verb}" not in README] == []
-    assert "`dpaudit import` ([docs/proving/importing.md](docs/proving/importing.md))" in README
-
-
 def test_the_first_screen_is_true(python: list[str], tmp_path: Path) -> None:
     shown = next(block for block in _blocks("console") if "utility:" in block).splitlines()
     ran = _dpaudit(python, shown[0], tmp_path)
@@ -48,15 +41,3 @@ def test_the_commands_on_ones_own_algorithm_work(python: list[str], tmp_path: Pa
     for command in commands:
         ran = _dpaudit(python, command, tmp_path)
         assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
-
-
-def test_the_python_snippet_runs_as_printed_and_says_what_its_comments_say(
-    python: list[str], tmp_path: Path
-) -> None:
-    own, snippet = (block for block in _blocks("python") if "column_sums" in block)
-    (tmp_path / "means.py").write_text(own, encoding="utf-8")
-    (tmp_path / "snippet.py").write_text(snippet, encoding="utf-8")
-    ran = subprocess.run([*python, "snippet.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == re.findall(r"# (\w+)$", snippet, flags=re.MULTILINE)
-    assert (tmp_path / "column_sums.jsonl").exists()
