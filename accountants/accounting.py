@@ -121,8 +121,7 @@ def accounted(
         return _alone(*described, header.neighbouring, header.group_size)
 
     accounts = ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
-    # A curator draws each sample itself. A file made by hand names no run, and states no seed.
-    trusted = TrustedConditions(drawn_here=header.run is not None or header.noise.seeded)
+    trusted = TrustedConditions(drawn_here=ledger.by_curator)
     for release in ledger.blocks() if isinstance(ledger, LedgerStream) else ledger:
         composition.add(release)
         accounts.add(release)

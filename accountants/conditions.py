@@ -21,13 +21,13 @@ _FRESH: Final = (Code.FRESH_SAMPLES, None)
 class TrustedConditions:
     """Collects such conditions, release by release.
 
-    `drawn_here` is whether a curator drew every sample, so that a release without the name of a sample was
-    made on a sample of its own.
+    `drawn_here` is whether curators of this process drew the samples, but for those that an algorithm's own
+    samplers draw. A release without the name of a sample was then made on a sample of its own.
     """
 
     def __init__(self, *, drawn_here: bool = False) -> None:
         self._drawn_here = drawn_here
-        self._sampled = 0  # how many releases are on a sample
+        self._sampled = 0  # how many runs are on a sample, together
         self._resting: dict[tuple[Code, str | None], _Resting] = {}
         self._splits: set[Code] = set()
 
@@ -39,8 +39,9 @@ class TrustedConditions:
         if isinstance(release, Release):
             for code, text in _of(release.mechanism):
                 self._rests(release.label, code, text)
-            if isinstance(release.mechanism, SampledSum) and not self._drawn_here:
-                self._sampled += 1
+            mechanism = release.mechanism
+            if isinstance(mechanism, SampledSum) and not (self._drawn_here and not mechanism.drawn_by_caller):
+                self._sampled += release.count
                 if release.sample is None:
                     self._rests(release.label, Code.FRESH_SAMPLES)
         elif release.noise.basis == "declared":
@@ -62,7 +63,7 @@ class TrustedConditions:
 
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""
-        # The only release on a sample shares it with none.
+        # The only run on a sample shares it with none.
         resting = [one for one in self._resting.items() if self._sampled > 1 or one[0] != _FRESH]
         found = [
             Condition(

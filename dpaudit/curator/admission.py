@@ -3,13 +3,12 @@
 import functools
 import itertools
 import os
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -18,8 +17,9 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.clipping import doubles
 from dpaudit.curator.coins import Coins
 from dpaudit.curator.noise import Entry, LiveNoise, NamedSamples, NoiseSource, Question, Samples, Transcript
+from dpaudit.curator.records import SameRecords
 from dpaudit.errors import InvalidParameter, ScheduleBroken
-from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.ledger.ledger import OWN_SAMPLE, Header, Ledger
 from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Draw, Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
@@ -36,9 +36,6 @@ CORE = tuple(
         "jax.py",
     )
 )
-
-
-_OWN_NAMES: Final = re.compile("batch [0-9]+")
 
 
 class Stated(TypedDict, total=False):
@@ -98,9 +95,9 @@ class Admission(NeverCopied):
         self.lock = threading.RLock()
         #: Under local trust, whose releases these are.
         self._user: int | None = None
-        #: Of each sample that releases name, the draw as the first one stated it, and of how many rows.
-        self._samples: NamedSamples[tuple[Draw, int]] = NamedSamples()
-        self._draws = itertools.count(1)  # numbers the draws of sums that are made together
+        #: Of each sample that releases name, the draw as the first one stated it, and the records it is of.
+        self._samples: NamedSamples[tuple[Draw, SameRecords]] = NamedSamples()
+        self._drawer = object()  # stands for this curator in the ledger's list of samples
         #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
 
@@ -127,29 +124,32 @@ class Admission(NeverCopied):
         """Internal: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
 
-    def next_sample(self) -> str:
-        """Internal: a name for the draw of several sums, which no algorithm may give to another draw."""
-        return f"batch {next(self._draws)}"
+    def require_one_draw(self, release: Release, records: SameRecords, *, plain_alone: bool) -> None:
+        """Internal: refuse a release on a named sample of other records, or drawn otherwise, than before.
 
-    def require_one_draw(self, release: Release, rows: int) -> None:
-        """Internal: refuse a release on a named sample of other units, or drawn otherwise, than before.
+        `plain_alone` is as in `SameRecords.same`.
 
-        Raises `InvalidParameter`; `ScheduleBroken`: who is in that sample is no longer known.
+        Raises `InvalidParameter`; `ScheduleBroken`: who is in that sample is not known to this curator.
         """
         draw, sample = release.draw, release.sample
         if draw is None or sample is None:
             return
-        if _OWN_NAMES.fullmatch(sample):
+        where = f"release {release.label!r}"
+        if OWN_SAMPLE.fullmatch(sample):
             what, why = f"sample {sample!r}", "the draws of `curator.batches` have such names"
-            remedy = "give the draw another name"
-            raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
-        first, known = self._samples.find(sample, lambda: (draw, rows), release.label)
+            raise InvalidParameter(what, where=where, why=why, remedy="give the draw another name")
+        self.ledger.require_drawn_by(self._drawer, sample, where)
+        first, known = self._samples.find(sample, lambda: (draw, records), release.label)
         first.require_same(draw, sample, release.label)
-        if rows != known:
-            what = f"other rows than those that sample {sample!r} was drawn from: {rows}, and {known} before"
-            why = "releases of one sample are of the same units, whose rows stand at the same places"
-            remedy = "give a row for every unit, of zeros where it has no part; or name another sample"
-            raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
+        if not records.same(known, plain_alone=plain_alone):
+            apart = f"{records.number}, and {known.number} before"
+            if records.number == known.number:
+                apart = "as many, with other values or in another order"
+            what = f"other records than those that sample {sample!r} was drawn from: {apart}"
+            why = "releases on one sample are of the same units, each at the same place"
+            remedy = "give every release on it the same records, and let map= make its rows of each record; "
+            remedy += "or name another sample"
+            raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
     def admit(self, release: Release, where: str | None = None) -> int:
         """Internal: charge and write a release before it is sampled.
@@ -192,7 +192,7 @@ class Admission(NeverCopied):
         with self.lock:
             if self._budget is not None:
                 self._budget.spend(release)
-            self.ledger.append(release)
+            self.ledger.append(release, by_curator=True)
             self.ledger.places.note(release.label, released_at(CORE) if where is None else where)
 
     def ask(self, question: Question) -> Array:

@@ -157,7 +157,7 @@ class Batches(NeverCopied):
             drawn = draw_sample(self._admission, self._mechanism, units)
         found = np.flatnonzero(drawn.chosen)
         named = self.draws.shared and isinstance(self._mechanism, OnSample)
-        sample = self._admission.next_sample() if named else None
+        sample = self._admission.ledger.next_sample() if named else None
         self.draws.begin(_Batch(len(found), drawn.number, sample))
         return found
 

@@ -76,6 +76,10 @@ def require_unmasked(value: object, where: str) -> None:
             left += [each for each in one if type(each) is not float and type(each) is not int]
 
 
+#: What to do about records of text or dates.
+OF_EACH: Final = "convert each record by itself"
+
+
 def doubles(value: ArrayLike, where: str) -> Array:
     """A copy of `value` as doubles, rounded to the nearest; larger numbers become infinite.
 
@@ -106,9 +110,7 @@ def _require_real(given: np.ndarray[Any, Any], where: str) -> None:
         raise InvalidParameter("complex numbers", where=where, remedy="release real and imaginary parts")
     if kind not in "fiubO":
         what = "text" if kind in "USV" else "dates"
-        raise InvalidParameter(
-            f"{what} in place of numbers", where=where, remedy="convert each record by itself"
-        )
+        raise InvalidParameter(f"{what} in place of numbers", where=where, remedy=OF_EACH)
 
 
 #: Objects that numpy converts to doubles, and that are no numbers.

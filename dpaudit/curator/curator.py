@@ -21,11 +21,12 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import CORE, Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.batches import Batches, Clipping
-from dpaudit.curator.clipping import bounded, doubles, require_unmasked
+from dpaudit.curator.clipping import OF_EACH, bounded, doubles, require_unmasked
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.mapping import mapped
 from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
 from dpaudit.curator.purity import knows_its_argument_alone
+from dpaudit.curator.records import SameRecords, listed
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.curator.thresholds import Comparisons
 from dpaudit.curator.tuning import BestOf, best_of
@@ -214,13 +215,13 @@ class Curator(Admission):
             label: as in `release`.
             **stated: partition and claimed, as in `release`. And ``sample``, the name of a draw: the first
                 release of that name draws the sample, and later ones are made on it. They cost together what
-                one release of all their sums would. All give as many rows, row i the same unit's. Left out,
-                the release draws a sample of its own.
+                one release of all their sums would. All are given the same records, in the same order, and
+                each makes its own rows of them by `map`. Left out, the release draws a sample of its own.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, the mechanism has another number of units, a sample
-                of that name was drawn otherwise or from other units, the contributions are no numbers or a
+                of that name was drawn otherwise or from other records, the contributions are no numbers or a
                 masked array, or `shape` is given without `map`.
             ScheduleBroken: a sample was named so long ago that who is in it is no longer known; or, while an
                 auditor compares runs, `map` made two rows of one record.
@@ -233,13 +234,20 @@ class Curator(Admission):
         bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
         exponent = grid_of_bound(bound, _grid(mechanism), where)
+        records = contributions
         if map is not None:
             size, audited = None if shape is None else lengths(shape, where), self.sampler is None
-            contributions = mapped(contributions, map, size, where, alone=alone, audited=audited)
+            records = listed(contributions, where)
+            contributions = mapped(records, map, size, where, alone=alone, audited=audited)
         elif shape is not None:
             why, remedy = "rows that are given have their own shape", "leave shape= out, or give map="
             raise InvalidParameter("shape= without map=", where=where, why=why, remedy=remedy)
-        given = doubles(contributions, where)
+        try:
+            given = doubles(contributions, where)
+        except InvalidParameter as error:
+            if map is None and error.remedy in {error.default_remedy, OF_EACH}:
+                error.remedy = "make a row of numbers of each record by map=function"
+            raise
         self.require_one_unit(len(np.atleast_1d(given)), where)
         if isinstance(clipped, SampledSum):
             given = clipped.rows(given, where)
@@ -253,7 +261,9 @@ class Curator(Admission):
             sampled.require_units(len(rows.integers), where, known=known)
             query = as_query(summed.to_doubles(), label)
             release = self.line(label, sampled, **stated)
-            self.require_one_draw(release, len(rows.integers))
+            if release.sample is not None:
+                same = SameRecords.of(records if isinstance(records, list | tuple | np.ndarray) else given)
+                self.require_one_draw(release, same, plain_alone=alone)
             return self._answer(
                 release,
                 query,
@@ -642,12 +652,21 @@ class Curator(Admission):
             sampler: draws the output from the value and the curator's generator, and from nothing else.
             mechanism: the guarantee and why it holds.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
+            **stated: partition and claimed, as in `release`.
+
+        Raises:
+            InvalidParameter: the mechanism is drawn by the curator; or a `sample` is named, which only your
+                sampler would know.
         """
         if not getattr(mechanism, "drawn_by_caller", False) or mechanism.released_by is None:
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism with your own sampler"
             why = "the certificate would name no justification for what the sampler draws"
             remedy = f"{_instead(mechanism)}, or state a guarantee with its justification, as OpaqueZCDP"
+            raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
+        if (sample := stated.get("sample")) is not None:
+            what = f"sample {sample!r} for your own sampler"
+            why = "the curator does not draw that sample, so it cannot make two releases on it"
+            remedy = "release all answers on one draw as one vector; or let release_sum draw the samples"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         query = as_query(value, label)
 

@@ -2,30 +2,25 @@
 
 import contextlib
 import copy
-import datetime as dt
 import decimal
-import functools
-import math
 import random
 import sys
 import warnings
-from collections import Counter, namedtuple
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.curator.clipping import doubles, require_unmasked
+from dpaudit.curator.clipping import doubles
+from dpaudit.curator.records import NOT_PLAIN, Unusable, listed, plain, type_name
 from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken
 from dpaudit.mechanisms import Array
 
 #: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
 _SHUFFLED: Final = random.SystemRandom()
 
-#: Values that hold nothing but themselves, and cannot be changed.
-_ATOMS: Final = frozenset({type(None), bool, int, complex, str, bytes, dt.date, dt.time, dt.timedelta})
-_SCALARS: Final = frozenset(np.sctypeDict.values()) - {np.object_}
 #: Python's own settings for decimals, and numpy's for errors and for printing.
 _DECIMALS: Final = decimal.Context(
     prec=28,
@@ -51,13 +46,8 @@ _PRINTED: Final[dict[str, Any]] = {
     "legacy": False,
     **({"override_repr": None} if "override_repr" in np.get_printoptions() else {}),
 }
-_NOT_PLAIN: Final = "hold a value of type "
 #: Digits that Python turns into a whole number at most.
 _DIGITS: Final = 4300
-
-
-class Unusable(ValueError):
-    """A record has no row, and why, in words that quote nothing of it."""
 
 
 def mapped(
@@ -93,7 +83,7 @@ def mapped(
         ScheduleBroken: in an audited run, a record's two rows differ.
         KeyboardInterrupt: somebody pressed Ctrl-C, or the function raised it.
     """
-    given, wanted = _listed(records, where), () if shape is None else shape
+    given, wanted = listed(records, where), () if shape is None else shape
     rows, failed = np.zeros((len(given), *wanted)), dict[int, str]()
     shapes: Counter[tuple[int, ...]] = Counter()
     with _fixed_surroundings():
@@ -102,7 +92,7 @@ def mapped(
                 if i in failed:
                     continue
                 try:
-                    record = _plain(given[i]) if alone else copy.deepcopy(given[i])
+                    record = plain(given[i]) if alone else copy.deepcopy(given[i])
                     row = _row(function(record), wanted, shapes)
                     different = again and row.tobytes() != rows[i].tobytes()
                 except (KeyboardInterrupt, ScheduleBroken, BudgetExceeded):  # a person's, or the curator's
@@ -110,7 +100,7 @@ def mapped(
                 except Unusable as error:
                     failed[i] = str(error)
                 except BaseException as error:  # noqa: BLE001  (whatever a record leads to)
-                    failed[i] = f"raised {_name(type(error))}"
+                    failed[i] = f"raised {type_name(type(error))}"
                 else:
                     rows[i] = row
                     if different:
@@ -124,26 +114,6 @@ def mapped(
 
 
 _DIFFERENT: Final = "another row the second time"
-
-
-def _listed(records: Any, where: str) -> list[Any]:
-    """The records, in a list; raises `InvalidParameter` for a table, a dictionary or a text."""
-    if isinstance(records, np.ma.MaskedArray):
-        require_unmasked(records, where)
-    alone = isinstance(records, np.ndarray) and records.ndim == 0
-    other = isinstance(records, str | bytes | Mapping) or hasattr(records, "columns")
-    if alone or other or not isinstance(records, Iterable):
-        what, why = f"records in a {type(records).__name__}", "its parts are no units' records"
-        remedy = f"give a list with one record per unit{_of_a_frame(records)}"
-        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
-    return list(records)
-
-
-def _of_a_frame(records: object) -> str:
-    """The call that makes a list of a frame's rows, for a remedy; empty for anything but a frame."""
-    calls = ("to_dicts()", "to_pylist()", "to_dict('records')")  # of Polars, PyArrow and pandas
-    own = next((call for call in calls if hasattr(records, call.partition("(")[0])), None)
-    return "" if own is None else f": frame.{own}"
 
 
 def _row(made: ArrayLike, wanted: tuple[int, ...], shapes: Counter[tuple[int, ...]]) -> Array:
@@ -163,61 +133,6 @@ def _row(made: ArrayLike, wanted: tuple[int, ...], shapes: Counter[tuple[int, ..
     if not np.isfinite(row).all():
         raise Unusable("no finite numbers")
     return row
-
-
-def _plain(value: Any) -> Any:
-    """A copy of a record that has none but plain values in it; raises `Unusable` for any other.
-
-    A class may hold anything, and so may what its methods return.
-    """
-    kind = type(value)
-    if kind is float:
-        return value if value == value else math.nan  # noqa: PLR0124  (one object for every NaN)
-    if kind in _ATOMS:
-        if kind is dt.time and value.tzinfo is not None:
-            raise Unusable("a time with a time zone")
-        return value
-    if kind is dict:
-        return {_plain(key): _plain(one) for key, one in value.items()}
-    if kind is list:
-        return [_plain(one) for one in value]
-    if kind is tuple:
-        return tuple([_plain(one) for one in value])
-    if issubclass(kind, tuple) and type(kind) is type:
-        return _record_of(getattr(kind, "_fields", None), tuple(tuple.__iter__(value)), kind)
-    if kind is np.ndarray:
-        if not value.dtype.hasobject:
-            return np.array(value, order="C")
-        if value.dtype.kind == "O":
-            copied = np.empty(value.size, dtype=object)
-            for i, one in enumerate(value.ravel().tolist()):
-                copied[i] = _plain(one)
-            return copied.reshape(value.shape)
-    if kind in _SCALARS and not value.dtype.hasobject:
-        return value.copy()
-    if kind is dt.datetime and (value.tzinfo is None or type(value.tzinfo) is dt.timezone):
-        return value
-    if kind is decimal.Decimal and value.is_finite():
-        return value
-    if kind in {set, frozenset} and all(type(one) in {str, int, bytes} for one in value):
-        return kind(value)
-    raise Unusable(f"{_NOT_PLAIN}{_name(kind)}")
-
-
-def _record_of(fields: Any, values: tuple[Any, ...], kind: type) -> Any:
-    """A named tuple of a class that has its fields and nothing else of the class that was given."""
-    if type(fields) is not tuple or {*map(type, fields)} != {str} or len(fields) != len(values):
-        raise Unusable(f"{_NOT_PLAIN}{_name(kind)}")
-    return _named_tuple(fields)(*map(_plain, values))
-
-
-@functools.lru_cache(maxsize=64)
-def _named_tuple(fields: tuple[str, ...]) -> Any:
-    return namedtuple("Record", fields, rename=True)  # noqa: PYI024  (of fields that are not known here)
-
-
-def _name(kind: type) -> str:
-    return kind.__name__ if kind.__name__.isidentifier() else "of an odd name"
 
 
 @contextlib.contextmanager
@@ -247,7 +162,7 @@ def _require_possible(
         why = "a row that other records have a part in is not bounded by clipping it"
         remedy = "let the function look at the record that it is given, and at nothing else"
         raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
-    strange = [reason for reason in failed.values() if reason.startswith(_NOT_PLAIN)]
+    strange = [reason for reason in failed.values() if reason.startswith(NOT_PLAIN)]
     if strange and 2 * len(strange) >= count:  # of most, so that both sides of a pair end alike
         what, why = f"records that {strange[0]}", "its methods could look at other records"
         plain = "numbers, text, dates, lists, tuples, dictionaries or arrays"

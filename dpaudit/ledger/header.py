@@ -102,6 +102,9 @@ def chained(previous: str, canonical: bytes) -> str:
 class LedgerFacts:
     """What a ledger holds beside its releases, whether these are kept in memory or not."""
 
+    #: Whether curators of this process wrote all releases: never of a file, which anybody may have written.
+    by_curator: bool = False
+
     def __init__(self, header: Header, *, hashed: bool = True) -> None:
         self.header = header
         self.complete = False  # whether the footer was written, or read

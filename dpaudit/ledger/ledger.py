@@ -3,12 +3,13 @@
 A ledger holds parameters, never data: nothing that depends on a private record enters it.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-from dpaudit.errors import LedgerTampered, RecordAfterFooter
+from dpaudit.errors import LedgerTampered, RecordAfterFooter, ScheduleBroken
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.files import LedgerSink, replace_file
 from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
@@ -17,6 +18,9 @@ from dpaudit.ledger.releases import Release
 from dpaudit.notebook import as_html
 
 __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
+
+#: Names that curators themselves give to draws.
+OWN_SAMPLE: Final = re.compile("batch [0-9]{1,18}")
 
 
 class Ledger(LedgerFacts):
@@ -31,12 +35,16 @@ class Ledger(LedgerFacts):
         super().__init__(header, hashed=hashed)
         #: How many releases have been written.
         self.number = 0
+        self._by_curator = 0
         #: The releases of a ledger without a sink.
         self._releases: list[Release] = []
         #: All releases as a tuple, made when it is asked for and kept until the next release.
         self._tuple: tuple[Release, ...] | None = None
         #: Where in the author's code the releases were made, if it was in this run; written to no file.
         self.places = ReleasePlaces()
+        #: Who drew each sample that a release names, but for those that curators name themselves.
+        self._drawers: dict[str, object] = {}
+        self._batches = 0  # the largest number in a curator's own names
         self._sink = sink
         self._cut_short = False  # nobody knows whether releases are missing
         self._put(canonical_bytes(header.to_json()))
@@ -54,8 +62,8 @@ class Ledger(LedgerFacts):
             return self._read_back(self._sink)
         return iter(self.releases)
 
-    def append(self, release: Release) -> None:
-        """Write one release.
+    def append(self, release: Release, *, by_curator: bool = False) -> None:
+        """Write one release; `by_curator` is for the curator that draws it now.
 
         Raises:
             RecordAfterFooter: the ledger is finished.
@@ -67,9 +75,39 @@ class Ledger(LedgerFacts):
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
         self._put(release.canonical())
         self.number += 1
+        self._by_curator += by_curator
+        self._note_sample(release.sample)
         if self._sink is None:
             self._releases.append(release)
         self._tuple = None
+
+    @property
+    def by_curator(self) -> bool:
+        """Whether curators of this process wrote all releases, each when it was drawn."""
+        return self._by_curator == self.number
+
+    def next_sample(self) -> str:
+        """A new name for a draw of several sums, which no algorithm may give to another draw."""
+        self._batches += 1
+        return f"batch {self._batches}"
+
+    def require_drawn_by(self, drawer: object, sample: str, where: str) -> None:
+        """Raise `ScheduleBroken` unless the sample is new, or `drawer` named it before."""
+        if self._drawers.setdefault(sample, drawer) is not drawer:
+            what, why = (
+                f"sample {sample!r}, which another curator drew",
+                "this one does not know who is in it",
+            )
+            remedy = "give the draw a name that the ledger does not have"
+            raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
+
+    def _note_sample(self, sample: str | None) -> None:
+        if sample is None:
+            return
+        if OWN_SAMPLE.fullmatch(sample):
+            self._batches = max(self._batches, int(sample.split()[1]))
+        else:
+            self._drawers.setdefault(sample, None)
 
     def finish(self) -> None:
         """Write the footer. A ledger without it is readable, never certifiable."""
@@ -131,6 +169,8 @@ class Ledger(LedgerFacts):
         with LedgerStream(path, allow_unhashed=allow_unhashed, allow_truncated=allow_truncated) as stream:
             ledger = cls(stream.header, hashed=stream.hashed)
             ledger._releases = [line if isinstance(line, Release) else line.release() for line in stream]
+            for release in ledger._releases:
+                ledger._note_sample(release.sample)
             ledger._hash, ledger.number = stream.hash, stream.number
             ledger.complete, ledger._cut_short = stream.complete, not stream.complete
         return ledger

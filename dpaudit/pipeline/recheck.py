@@ -7,6 +7,7 @@ from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.accountants.curves.profile_points import understated
 from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.conditions import Code
 from dpaudit.certificate.noise_provenance import versions
 from dpaudit.certificate.verdicts import (
     CLAIM_TOLERANCE,
@@ -25,7 +26,7 @@ from dpaudit.pipeline.accounting import accounted
 #: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = (
     *("audits", "the processes of the run", "the second opinion", "the author's statement"),
-    *("versions", "command"),
+    *("that a curator drew the samples", "versions", "command"),
 )
 
 
@@ -125,5 +126,7 @@ def _overstated_bound(bound: Bound, computed: Sequence[Bound]) -> Iterator[str]:
 def _not_said(certificate: Certificate, again: Accounting) -> list[str]:
     conditions = left_on_trust(again.not_checked, certificate.audits)
     settled, said = certificate.process.settles, certificate.not_checked
+    # A file does not show who drew the samples; the run in which the certificate was made did.
+    conditions = [condition for condition in conditions if condition.code is not Code.FRESH_SAMPLES]
     lacking = [condition for condition in conditions if not settled(condition) and condition not in said]
     return [f"not_checked lacks {condition.code}" for condition in lacking]

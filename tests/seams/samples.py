@@ -275,18 +275,31 @@ def shuffled_once(rows: Any, step: int, curator: Curator) -> Any:
     return np.argsort(np.random.default_rng(3).random(len(rows)))
 
 
-def on_one_sample(*, turned_round: bool) -> Callable[[], str]:
-    """Two sums that name one sample, the second over the rows as they are or turned round."""
+def on_one_sample(first: Any, second: Any) -> Callable[[], str]:
+    """Two sums that name one sample, each of the rows as a function of its own arranges them."""
 
     def run(rows: Any, curator: Curator) -> Any:
-        other = rows[::-1] if turned_round else rows
-        both = (("sums", rows), ("squares", other**2))
-        return [
-            curator.release_sum(each, bound=1.0, mechanism=POISSON, label=label, sample="one")
-            for label, each in both
-        ]
+        made = []
+        for label, arranged, power in (("sums", first, 1), ("squares", second, 2)):
+            stated: Any = {"map": (lambda row, power=power: row**power), "shape": (WIDTH,), "label": label}
+            made.append(
+                curator.release_sum(arranged(rows), bound=1.0, mechanism=POISSON, sample="one", **stated)
+            )
+        return made
 
-    return lambda: told(run, FEW, REMOVED)
+    def verdict() -> str:
+        try:
+            return told(run, FEW, REMOVED)
+        except dpaudit.DpauditError as error:
+            return f"{error.code} {error.what}; {error.remedy}"
+
+    return verdict
+
+
+def turned_where_they_stand(rows: Any) -> Any:
+    """The same array, whose rows have moved."""
+    rows[:] = rows[::-1].copy()
+    return rows
 
 
 HARDEST = Pair(ROWS, np.delete(ROWS, np.argmax(ROWS[:, 0]), axis=0), "the hardest record")
@@ -334,6 +347,29 @@ RIGHT = "PROVED, NOT_REFUTED"
 GRADIENT = FOUND.format("gradient")
 SENSITIVE = "PROVED, REFUTED, sensitivity gradient"
 AMONG_OTHERS = "PROVED, REFUTED.*sampling gradient"
+
+OTHERS = (
+    r"DPA101 other records than those that sample 'one' was drawn from: .*; give every release .* map= .*"
+)
+
+
+def as_they_are(rows: Any) -> Any:
+    return rows
+
+
+class Row:
+    """A record that is no plain value."""
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+
+    def __pow__(self, power: int) -> Any:
+        return self.row**power
+
+
+def objects_of(rows: Any) -> list[Row]:
+    return [Row(row) for row in rows]
+
 
 CASES = [
     Case("sample not used", "the size of the draw alone", True, removed(size_alone), GRADIENT),
@@ -405,15 +441,25 @@ CASES = [
     Case("unit out of place", "turns of rows shuffled each step", True, allocated(shuffled_a_step), GRADIENT),
     Case("unit out of place", "turns of rows as given", False, allocated(as_given), RIGHT),
     Case("unit out of place", "turns of rows shuffled once", False, allocated(shuffled_once), RIGHT),
-    Case(
-        "unit out of place",
-        "one sample, rows turned round",
-        True,
-        on_one_sample(turned_round=True),
-        FOUND.format("squares"),
+    *(
+        Case("other records on one sample", name, True, on_one_sample(first, second), OTHERS)
+        for name, first, second in (
+            ("rows turned round", as_they_are, lambda rows: rows[::-1]),
+            ("rows sorted by value", as_they_are, lambda rows: rows[np.argsort(rows[:, 0])]),
+            ("rows moved in the array itself", as_they_are, turned_where_they_stand),
+            ("a generator in another order", iter, lambda rows: (rows[-1 - i] for i in range(len(rows)))),
+            ("counts in another order", lambda rows: rows > 0, lambda rows: rows[::-1] > 0),
+            ("one row fewer", as_they_are, lambda rows: rows[1:]),
+            ("objects made anew", objects_of, objects_of),
+        )
     ),
-    Case(
-        "unit out of place", "one sample, rows as they are", False, on_one_sample(turned_round=False), RIGHT
+    *(
+        Case("other records on one sample", name, False, on_one_sample(first, second), RIGHT)
+        for name, first, second in (
+            ("rows as they are", as_they_are, as_they_are),
+            ("a view of the rows, and a copy", lambda rows: rows[:], lambda rows: rows.copy()),
+            ("a list, and a generator", list, iter),
+        )
     ),
     Case(
         "sample told",

@@ -404,7 +404,14 @@ def test_releases_that_name_no_sample_are_a_condition() -> None:
     assert codes(None, None) == [("fresh-samples", 2)]
     assert codes(None, "s", "s") == [("fresh-samples", 1)]
     assert codes("s", "s") == codes(None) == codes("s", "t") == []
-    assert codes(None, None, run="0" * 32) == codes(None, None, noise={"seeded": True}) == []
+    for typed in ({"run": "0" * 32}, {"noise": {"seeded": True}}):  # what anybody can write into a header
+        assert codes(None, None, **typed) == [("fresh-samples", 2)]
+
+
+def test_many_runs_of_one_release_are_a_condition_too() -> None:
+    ledger = Ledger(Header(algorithm="a", unit="u", neighbouring=ADD))
+    ledger.append(on(None, poisson(noise(9.0)), 1000))
+    assert Code.FRESH_SAMPLES in {condition.code for condition in account(ledger).not_checked}
 
 
 def test_a_sample_that_is_emptied_may_be_stated_anew() -> None:
