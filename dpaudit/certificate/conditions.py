@@ -126,8 +126,8 @@ class Code(StrEnum):
     )
     FRESH_SAMPLES = (
         "fresh-samples",
-        "several releases are on samples without a name",
-        "whether each release without a `sample` draws its own sample: {releases}",
+        "several runs are on samples without a name",
+        "whether each run of a release without a `sample` draws its own sample: {releases}",
     )
     STREAM_PLACES = (
         "stream-places",
