@@ -28,10 +28,10 @@ from dpaudit.auditors.libraries.adapter import NO_NOISE, Adapter, Asked, folder_
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.batches import draw_sample, noisy_sum
 from dpaudit.curator.curator import Curator
-from dpaudit.gradients import ROUNDED, PublicDraws, load_ahead, on_rows, public_randomness
 from dpaudit.mechanisms import Array, Gaussian, OpaqueZCDP, PoissonSampled
 from dpaudit.noise.contributions import clip_rows
 from dpaudit.noise.grid import FINEST, grid_of_bound
+from dpaudit.training.gradients import ROUNDED, PublicDraws, load_ahead, on_rows, public_randomness
 
 #: What the theorem of adaptive clipping takes for the sensitivity of the number of unclipped gradients.
 UNCLIPPED: Final = 0.5

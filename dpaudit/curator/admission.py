@@ -26,15 +26,9 @@ from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.grid import finite
 
-#: The folders and files whose frames are none of the algorithm's: what releases on its behalf.
+#: The folders whose frames are none of the algorithm's: what releases on its behalf.
 CORE = tuple(
-    str(Path(__file__).parents[1] / name)
-    for name in (
-        *(name + os.sep for name in ("curator", "processes", "tables")),
-        "gradients.py",
-        "torch.py",
-        "jax.py",
-    )
+    str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes", "tables", "training")
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit import Curator, Header, Ledger
-from dpaudit.gradients import add_one_by_one, gradients
+from dpaudit.training.gradients import add_one_by_one, gradients
 
 RECORDS = np.random.default_rng(0).normal(size=(40, 3))
 RECORDS[30:34] = RECORDS[3]  # equal ones

@@ -12,8 +12,8 @@ from dpaudit import Header, Ledger, epsilon
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoNoise, Transcript
 from dpaudit.errors import InvalidParameter
-from dpaudit.gradients import LayerSums
 from dpaudit.mechanisms import PoissonSampled
+from dpaudit.training.gradients import LayerSums
 
 SIZES = {"weight": 3, "bias": 1}
 

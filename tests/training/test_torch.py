@@ -149,7 +149,8 @@ def test_no_other_record_has_a_part_in_a_gradient_not_even_in_its_last_bit(
         private = PrivateGradient(model, loss, own, together=16, **QUIET)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=mixed):
             private.backward(*(each[first:] for each in tensors(dtype)))
-        assert private._batches.mechanism.sensitivity.value == QUIET["bound"]
+        [layer] = private._batches._layers
+        assert layer.mechanism.sensitivity.value == QUIET["bound"]
         return {row.tobytes() for row in np.vstack(added)}
 
     whole = rows(0)
