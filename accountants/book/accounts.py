@@ -214,7 +214,7 @@ _BLANK: Final = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u
 }
 #: Letters of one shape: Greek and Cyrillic ones as Latin ones, and what looks like an i or an o.
 _ALIKE: Final = str.maketrans(
-    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "αικνορτυ" + "АВЕЅІЈКМНОРСТУХ" + "авеѕіјкмнорстухԁһԛԝ" + "l1|0",  # noqa: RUF001
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "αικνορτυ" + "АВЕЅІЈКМНОРСТУХ" + "авеѕіјкмнорстухԁһԛԝ" + "l1|0",  # noqa: RUF001  (letters that look alike are the point)
     "ABEZHIKMNOPTYX" + "aikvoptu" + "ABESIJKMHOPCTYX" + "abesijkmhopctyxdhqw" + "iiio",
 )
 

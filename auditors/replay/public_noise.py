@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpaudit.auditors.comparison.output_comparison import first_difference
 from dpaudit.auditors.replay.recording import Recording, Runs, fresh
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
-from dpaudit.curator.curator import Curator
+from dpaudit.curator.curator import Curator, Sampler
 from dpaudit.curator.noise import Entry, LiveNoise
 from dpaudit.mechanisms import Array
 from dpaudit.processes.hosted import Hosted
@@ -56,25 +55,17 @@ class SamplerWatch:
     def __call__(self, data: Any, curator: Curator) -> Any:
         """Run the algorithm with its samplers watched."""
         self.drawn = []
-        release = curator.release_opaque
-
-        def watched(
-            value: ArrayLike, sampler: Callable[..., Any], *rest: Any, label: str, **stated: Any
-        ) -> Any:
-            generator = _Noticed(np.random.PCG64(0))
-            failed, answer = False, np.zeros(0)
-            try:
-                answer = np.array(sampler(np.array(value, dtype=np.float64), generator), dtype=np.float64)
-            except Exception:  # noqa: BLE001  (whatever the sampler raises, it raises again in its release)
-                failed = True
-            self.drawn.append((label, failed or generator.used, answer))
-            return release(value, sampler, *rest, label=label, **stated)
-
-        setattr(curator, "release_opaque", watched)  # noqa: B010  (a plain assignment is refused by the checker)
-        try:
+        with curator.samplers_watched(self._note):
             return self._algorithm(data, curator)
-        finally:
-            delattr(curator, "release_opaque")
+
+    def _note(self, label: str, value: Array, sampler: Sampler) -> None:
+        generator = _Noticed(np.random.PCG64(0))
+        failed, answer = False, np.zeros(0)
+        try:
+            answer = np.array(sampler(value, generator), dtype=np.float64)
+        except Exception:  # noqa: BLE001  (whatever the sampler raises, it raises again in its release)
+            failed = True
+        self.drawn.append((label, failed or generator.used, answer))
 
 
 def public_noise(runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence) -> list[Finding]:

@@ -94,7 +94,7 @@ class Certificate(Model):
         order = (Experiment.REFUTED, Experiment.INCONCLUSIVE, Experiment.NOT_REFUTED)
         return next(verdict for verdict in order if verdict in found)
 
-    @computed_field  # type: ignore[prop-decorator]
+    @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def sampling(self) -> tuple[Sampled, ...]:
         """The releases that saw a secret random part of the records."""
@@ -103,7 +103,7 @@ class Certificate(Model):
             Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, HiddenSample)
         )
 
-    @computed_field  # type: ignore[prop-decorator]
+    @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def publishable(self) -> bool:
         """Whether the run's output may be published; see `against_publishing`."""

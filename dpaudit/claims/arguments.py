@@ -69,7 +69,7 @@ def checked(
                 require_kind(own, Claim, f"{name}(algorithm=), its attribute claim")
             by_position = (given[one] for one, _ in zip(parameters, args, strict=False))
             by_name = {one: given[one] for one in options}
-            return function(*by_position, **by_name)  # type: ignore[arg-type]
+            return function(*by_position, **by_name)  # type: ignore[arg-type]  # the function's own arguments
 
         return with_checks
 

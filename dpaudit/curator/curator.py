@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn, Self, Unpack, cast
+from typing import Any, NoReturn, Self, TypeAlias, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +71,11 @@ from dpaudit.tables.table import Table, made
 
 __all__ = ["Curator", "Filter", "UserCurator"]
 
+#: Draws an output from a value and a generator.
+Sampler: TypeAlias = Callable[[Array, np.random.Generator], ArrayLike]
+#: Is told the label, the value and the sampler of a release.
+SamplerWatcher: TypeAlias = Callable[[str, Array, Sampler], object]
+
 
 #: What is released by which method: the mechanisms' names, and what others call the same.
 _MEANT: dict[str, str] = {
@@ -110,6 +116,8 @@ class Curator(Admission):
         self.public_seed = whole(public_seed, "Curator(public_seed=)")
         self._streams: dict[str, np.random.Generator] = {}
         self._users = Users(ledger)
+        #: Internal: see `samplers_watched`.
+        self.sampler_watcher: SamplerWatcher | None = None
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say what may have been meant by a method that there is not; raises `NoSuchMethod`."""
@@ -639,7 +647,7 @@ class Curator(Admission):
     def release_opaque(
         self,
         value: ArrayLike,
-        sampler: Callable[[Array, np.random.Generator], ArrayLike],
+        sampler: Sampler,
         mechanism: OpaqueMechanism,
         *,
         label: str,
@@ -669,11 +677,22 @@ class Curator(Admission):
             remedy = "release all answers on one draw as one vector; or let release_sum draw the samples"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         query = as_query(value, label)
+        if self.sampler_watcher is not None:
+            self.sampler_watcher(label, query.copy(), sampler)
 
         def drawn(value: Array, randomness: Randomness) -> Array:
             return np.array(sampler(value.copy(), randomness.generator), dtype=np.float64)
 
         return self._answer(self.line(label, mechanism, **stated), query, drawn, query)
+
+    @contextmanager
+    def samplers_watched(self, watch: SamplerWatcher) -> Iterator[None]:
+        """While it lasts, call `watch` before each `release_opaque`, of users' curators too; for auditors."""
+        before, self.sampler_watcher = self.sampler_watcher, watch
+        try:
+            yield
+        finally:
+            self.sampler_watcher = before
 
     @complete("curator.table")
     def table(self, frame: Any, *, unit: str, hash_key: str = "") -> Table:
@@ -767,6 +786,7 @@ class UserCurator(Curator):
         self._everyone = everyone
         self._schedule = schedule
         self._user = schedule.index
+        self.sampler_watcher = everyone.sampler_watcher
 
     def public(self, name: str) -> np.random.Generator:
         """The whole run's public stream of that name."""

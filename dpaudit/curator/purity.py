@@ -112,12 +112,17 @@ _KEYWORDS: Final = frozenset(
 def _library() -> dict[tuple[str, str], _Known]:
     """The allowed objects by module and name, taken when this module is imported."""
     found: dict[tuple[str, str], _Known] = {}
-    for role, names in (("value", _BUILTINS), ("consumer", _CONSUMERS), ("iterator", _ITERATORS)):
+    by_role: dict[_Role, tuple[str, ...]] = {
+        "value": _BUILTINS,
+        "consumer": _CONSUMERS,
+        "iterator": _ITERATORS,
+    }
+    for role, names in by_role.items():
         for name in names:
             most = (
                 2 if name in {"complex", "int", "sum"} else 1 if name in {"float", "bool", "dict"} else None
             )
-            found["builtins", name] = _Known(getattr(builtins, name), most, role)  # type: ignore[arg-type]
+            found["builtins", name] = _Known(getattr(builtins, name), most, role)
     found["builtins", "str"] = _Known(str, 1)  # a second argument names a codec
     for name, value in vars(math).items():
         if not name.startswith("_"):
@@ -174,10 +179,12 @@ def _known_by_identity(function: object) -> _Known | None:
     return _of_scipy(function, getattr(function, "__name__", None)) if type(function) is np.ufunc else None
 
 
-def _of_scipy(function: object, name: object) -> _Known | None:
+def _of_scipy(function: Any, name: object) -> _Known | None:
     """A compiled ufunc of scipy.special; one made from a Python function has loops over objects."""
     own = sys.modules.get("scipy.special._ufuncs")
-    if type(function) is not np.ufunc or own is None or vars(own).get(name) is not function:  # type: ignore[call-overload]
+    if type(function) is not np.ufunc or own is None:
+        return None
+    if type(name) is not str or vars(own).get(name) is not function:
         return None
     return None if "O" in "".join(function.types) else _Known(function, function.nin)
 

@@ -311,7 +311,7 @@ class Table:
         """
         lower, upper = self._range(column, lower, upper, "quantile")
         several = isinstance(q, Iterable) and getattr(q, "ndim", 1) > 0
-        given: list[Any] = list(q) if several else [q]  # type: ignore[arg-type]
+        given: list[Any] = list(q) if several else [q]  # type: ignore[arg-type]  # `several`: it is an Iterable
         asked = Quantiles.of(given, candidates)
         words = f"{', '.join(f'{float(each):g}' for each in given)} quantile{'s' if len(given) > 1 else ''}"
         label = label or self._words(f"{words} of {column}")

@@ -245,5 +245,5 @@ def error_finding(error: DpauditError, check: str, place: Place, *, in_run: bool
 
 def waived(findings: Sequence[GateFinding], waivers: Sequence[Waiver]) -> tuple[GateFinding, ...]:
     """The findings, each with the waiver that covers it, if one does."""
-    covering = {(waiver.check, waiver.finding): waiver for waiver in waivers}
-    return tuple(replace(f, waiver=covering.get((f.check, f.rule))) for f in findings)  # type: ignore[arg-type]
+    covering: dict[tuple[str, str | None], Waiver] = {(one.check, one.finding): one for one in waivers}
+    return tuple(replace(f, waiver=covering.get((f.check, f.rule))) for f in findings)

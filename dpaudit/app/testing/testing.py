@@ -59,7 +59,7 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
         remedy = f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}"
         raise UsageError(what, where=_MARKER, why=why, remedy=remedy)
     try:
-        guarantee = StatedClaim(**fields).required()  # type: ignore[arg-type]
+        guarantee = StatedClaim(**fields).required()  # type: ignore[arg-type]  # which it checks
     except UsageError as error:
         error.where = _MARKER
         raise

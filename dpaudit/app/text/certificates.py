@@ -16,6 +16,12 @@ from dpaudit.pipeline.certify import Certified
 #: Thousands of runs would take longer than all the rest.
 NOT_SAMPLED = "not sampled: `dpaudit audit --method sequential` compares final outputs"
 
+_WITHHELD = "the run on the data diverged from its twin's: publish nothing of it, whatever the proof says"
+_NEXT = (
+    "let records that cannot be used count as zero, as release_sum(records, map=f) does, and certify again",
+    "count the cost of this run as spent, unless nobody but the data's holder saw anything of it",
+)
+
 
 def certificate_page(
     found: Certified, utility: Mapping[str, float | None], folder: Path | None
@@ -30,6 +36,8 @@ def certificate_page(
     parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, found.approximate))]
     if certificate.second_opinion is not None:
         parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
+    if certificate.diverged:
+        parts += bullets(line("withheld", _WITHHELD), _NEXT)
     parts += shortfalls(accounting) + premises(accounting.claim)
     for audit in certificate.audits:
         parts += audit_words(audit)

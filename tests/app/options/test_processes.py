@@ -134,6 +134,10 @@ def certify(dpaudit: Any, name: str, data: str, *options: str) -> Any:
 def test_a_run_that_diverges_is_told_on_stderr_alone(dpaudit: Any, mine: Path, diverged: Any) -> None:
     assert diverged.exit_code == 1
     assert "for the data's holder alone: control-flow" in diverged.stderr
+    said = " ".join(diverged.stdout.split())
+    assert "proof PROVED" in said
+    assert "withheld the run on the data diverged from its twin's: publish nothing of it" in said
+    assert "- let records that cannot be used count as zero, as release_sum(records, map=f) does" in said
     assert "control-flow" not in diverged.stdout
     for name in PRIVATE:
         assert "control-flow" not in (mine / "out" / name).read_text()

@@ -58,7 +58,9 @@ Examples:
   dpaudit epsilon plan.toml --delta 1e-6 --plot curve.svg
 
 Exits 1 if --claim is not proved. A plan has a table [[release]] for each
-mechanism, with the same options as its fields: see docs/proving/epsilon.md.
+mechanism, with the same options as its fields. Releases on one sample have
+the same `sample` field besides, a name for the draw; a release without it
+draws a sample of its own for each run. See docs/proving/epsilon.md.
 """,
 )
 @click.argument("subject", metavar="MECHANISM|PLAN", shell_complete=complete_mechanism)
