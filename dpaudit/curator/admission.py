@@ -33,7 +33,7 @@ CORE = tuple(
 
 
 class Stated(TypedDict, total=False):
-    """What a release may state beside its label; see `Curator.release`."""
+    """What a release may state beside its label; see `Curator.release` and, for ``sample``, `release_sum`."""
 
     partition: Partition | str | None
     claimed: AnyGuarantee | None

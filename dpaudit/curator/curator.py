@@ -95,6 +95,9 @@ class NoSuchMethod(UsageError, AttributeError):
 class Curator(Admission):
     """Answers an algorithm's queries with noise, and writes each into the ledger.
 
+    What a method takes as `**stated` are the fields of `dpaudit.curator.admission.Stated`: ``partition`` and
+    ``claimed``, which mean what they do in `release`, and ``sample``, for `release_sum` alone.
+
     Args:
         ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
@@ -221,10 +224,10 @@ class Curator(Admission):
                 its fields are copied. Other records contribute zero.
             shape: of a row that `map` makes, () by default. The records themselves do not decide it.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`. And ``sample``, the name of a draw: the first
-                release of that name draws the sample, and later ones are made on it. They cost together what
-                one release of all their sums would. All are given the same records, in the same order, and
-                each makes its own rows of them by `map`. Left out, the release draws a sample of its own.
+            **stated: as said of `Curator`. ``sample`` is the name of a draw: the first release of that name
+                draws the sample, and later ones are made on it. They cost together what one release of all
+                their sums would. All are given the same records, in the same order, and each makes its own
+                rows of them by `map`. Left out, the release draws a sample of its own.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -300,7 +303,6 @@ class Curator(Admission):
             bound: the L2 norm to which a row is scaled down.
             mechanism: as in `release_sum`, with a sensitivity in a Euclidean norm of the matrix.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The noisy matrix, [d, d].
@@ -345,7 +347,6 @@ class Curator(Admission):
             mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
                 left out.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The noisy table, of `shape`.
@@ -378,7 +379,6 @@ class Curator(Admission):
             monotone: whether one unit moves all scores in one direction, as counts under add-or-remove; then
                 the same epsilon needs half the noise.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The index of the chosen candidate.
@@ -411,7 +411,6 @@ class Curator(Admission):
             label: as in `release`.
             candidates: how many there are: a trial tries one of 0 .. candidates - 1, all alike.
             default: what comes out where no trial is made, and without noise; every output has its shape.
-            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             ScheduleBroken: a trial made other releases than those listed.
@@ -438,7 +437,6 @@ class Curator(Admission):
             units: [n], how many units have each; private.
             mechanism: how they are chosen.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The keys that are kept, in order of their texts.
@@ -466,7 +464,6 @@ class Curator(Admission):
             answers: [users], the category 0, 1, ... of each; private.
             mechanism: shuffled randomized response.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
 
         Returns:
             The counts of the randomized answers, [categories].
@@ -531,7 +528,6 @@ class Curator(Admission):
             label: as in `release`.
             bound: the norm to which a row is scaled down.
             shape: of a row.
-            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -569,7 +565,6 @@ class Curator(Admission):
             basis: ``declared`` where the other units may have a part in a unit's row.
             draw_with: other sums to be made on the same draws: a `draw` of any of them counts for all, and
                 each has its own `add` and `noisy`. The lines of one draw name the same `sample`.
-            **stated: partition and claimed, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -621,7 +616,6 @@ class Curator(Admission):
                 moves from these data to a neighbour, or the root of a smooth bound on its square. Private.
             mechanism: alpha, beta, dimension and the target.
             label: as in `release`.
-            **stated: partition, claimed and sample, as in `release`.
 
         Raises:
             InvalidParameter: the scale is not positive and finite, or the value has other than
@@ -660,7 +654,6 @@ class Curator(Admission):
             sampler: draws the output from the value and the curator's generator, and from nothing else.
             mechanism: the guarantee and why it holds.
             label: as in `release`.
-            **stated: partition and claimed, as in `release`.
 
         Raises:
             InvalidParameter: the mechanism is drawn by the curator; or a `sample` is named, which only your
