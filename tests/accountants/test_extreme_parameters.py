@@ -1,7 +1,5 @@
 """Mechanisms with the largest and smallest parameters: a sound figure, or one of the project's errors."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -50,11 +48,7 @@ from dpaudit import (
     TrialRelease,
     account,
 )
-from dpaudit.accountants.privacy_loss import (
-    PrivacyLoss,
-    SampledGaussianTerm,
-    SampledLaplaceTerm,
-)
+from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.errors import DpauditError
 from tests.sweeps import sweep
 

@@ -1,7 +1,5 @@
 """Release by release: a stream and a ledger in memory say the same, and no failing release is lost."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Chromium, headless, watched over its DevTools protocol, and what is asked of a page in it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

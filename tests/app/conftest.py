@@ -1,7 +1,5 @@
 """A command line to call, and algorithms as a user writes them: some honest, some each with one fault."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Where dpaudit came from, by what pip records of it, and what is made of that."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

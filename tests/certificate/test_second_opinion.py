@@ -1,7 +1,5 @@
 """A second opinion in a certificate: read back whole, and a disagreement cannot be taken out of sight."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Envelopes that another implementation reads, and ours refuses unless they are as they were signed."""
 
-from __future__ import annotations
-
 import base64
 import json
 import stat

@@ -1,7 +1,5 @@
 """Every function that people call refuses what it cannot use with an error that says what to give instead."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from pathlib import Path

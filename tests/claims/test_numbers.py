@@ -1,7 +1,5 @@
 """Every number that enters the API: the result of the double that equals it, or an error of ours."""
 
-from __future__ import annotations
-
 import decimal
 import fractions
 import math

@@ -1,7 +1,5 @@
 """How far a sum moves, and how many parts a unit touches, for every relation."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

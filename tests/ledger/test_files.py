@@ -1,15 +1,12 @@
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dpaudit import L2, Gaussian, Ledger, Neighbouring, Release, run
+from dpaudit import L2, Gaussian, Header, Ledger, Neighbouring, Release, run
 from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.files import LedgerSink
-from dpaudit.ledger.ledger import Header
 
 RELEASE = Release(label="x", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
 OTHER = Release(label="other", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), count=2)

@@ -1,7 +1,5 @@
 """The quick way through a line against the full one: the same releases, or the same error."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

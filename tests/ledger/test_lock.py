@@ -1,7 +1,5 @@
 """One writer a folder: the second is refused, and what a dead one left behind refuses nobody."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """The quick canonical JSON is that of the library which states it, byte for byte and refusal for refusal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Places in the author's code: which line is kept, and what of its path is shown."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One mechanism of each kind: what `docs/programs/make_mechanisms.py` shows, and tests of all kinds try."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -45,10 +43,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
     },
     "key-selection": {"method": "optimal", "epsilon": 1.0, "delta": 1e-6, "changes": 1},
-    "shuffled": {
-        "local": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
-        "users": 10000,
-    },
+    "shuffled": {"local": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2}, "users": 10000},
     "gaussian-sparse-vector": {
         "sigma": 10.0,
         "sensitivity": _of("l2"),

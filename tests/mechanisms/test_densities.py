@@ -1,7 +1,5 @@
 """Log densities of values against scipy and mpmath."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """Mechanisms described by plain numbers: what is filled in, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What every mechanism of the union states about itself fits the rest of dpaudit."""
 
-from __future__ import annotations
-
 from typing import Any, get_args, get_type_hints
 
 import pytest

@@ -1,7 +1,5 @@
 """Gaussian-process paths against dense kernel matrices."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

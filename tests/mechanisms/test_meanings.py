@@ -4,8 +4,6 @@ Every kind of mechanism has a row, for every relation and every trust model. A r
 that the kind's obligation allows, at small size; `worst_pairs` computes their divergences without dpaudit.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -569,10 +567,7 @@ ROWS: dict[str, Row] = {
             ),
         ],
         lambda c: c.select(
-            [0.0, 1.0],
-            ReportNoisyMax(epsilon=0.5, noise_law="exponential"),
-            label="r",
-            score_sensitivity=1.0,
+            [0.0, 1.0], ReportNoisyMax(epsilon=0.5, noise_law="exponential"), label="r", score_sensitivity=1.0
         ),
     ),
     "sparse-vector": Row(
@@ -622,8 +617,7 @@ ROWS: dict[str, Row] = {
         lambda c: c.release_shuffled([1.0], Shuffled(local=ANSWER, users=1), label="r"),
     ),
     "smooth-gaussian": Row(
-        [(SMOOTH, same(*smooth(6.0, 0.05)))],
-        lambda c: c.release_smooth(0.0, 1.0, SMOOTH, label="r"),
+        [(SMOOTH, same(*smooth(6.0, 0.05)))], lambda c: c.release_smooth(0.0, 1.0, SMOOTH, label="r")
     ),
     "poisson-sampled": Row(
         [

@@ -1,7 +1,5 @@
 """Each kind of the ledger format: its record, what it refuses, and its trip through a file."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from dpaudit import Header, Ledger, Neighbouring, Release
-from dpaudit.claims.sensitivity import Sensitivity
+from dpaudit import Header, Ledger, Neighbouring, Release, Sensitivity
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters

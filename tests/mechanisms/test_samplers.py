@@ -4,8 +4,6 @@ Seeds are fixed. A test at the true parameters would fail for at most one seed i
 a p-value against `ALARM`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tree aggregation against direct sums, and its variance against the binary digits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

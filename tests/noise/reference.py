@@ -1,7 +1,5 @@
 """Bits that a test chooses, and the reals that they stand for, in arithmetic of its own (mpmath)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

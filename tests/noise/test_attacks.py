@@ -7,8 +7,6 @@ Jin, J., McMurtry, E., Rubinstein, B. and Ohrimenko, O. (2022). Are we there yet
 attacks on differential privacy systems. IEEE S&P.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bits: fair, and never the same twice - in another thread, after a fork, or in a copy."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import os

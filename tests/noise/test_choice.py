@@ -1,7 +1,5 @@
 """Coins and choices have exactly the stated probabilities, and draw more bits where a word does not tell."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

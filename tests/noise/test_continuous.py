@@ -1,7 +1,5 @@
 """Continuous noise is the real number rounded: against mpmath, by enumeration, with every branch forced."""
 
-from __future__ import annotations
-
 import functools
 from collections import defaultdict
 from collections.abc import Callable

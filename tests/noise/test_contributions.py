@@ -1,7 +1,5 @@
 """Clipped rows, tables of counts and bounds, each compared with exact rational numbers."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """The discrete samplers: their tables, bounds and rejections against mpmath, with every branch forced."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

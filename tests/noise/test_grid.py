@@ -1,7 +1,5 @@
 """Grids follow from public numbers, and values split into grid points and rests without loss."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

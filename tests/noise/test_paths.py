@@ -1,7 +1,5 @@
 """A path's noisy values are those of real numbers: computed a second way, from the bits that it kept."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """What mechanisms ask for, exactly: sums without rounding, trees of noisy nodes, outputs on their grid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path

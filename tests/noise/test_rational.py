@@ -4,8 +4,6 @@ A sampler is run on scripted choices; where the script ends, the run is repeated
 next choice. Each layer is enumerated over the one below, whose law has been checked before it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction

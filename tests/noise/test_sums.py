@@ -1,7 +1,5 @@
 """Sums on a grid are exact: the same for any order, any split, and past 2^62 steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

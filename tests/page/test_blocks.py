@@ -1,7 +1,5 @@
 """Whatever stands in data is shown, and never read as HTML, Markdown or LaTeX."""
 
-from __future__ import annotations
-
 import html
 import re
 from html.parser import HTMLParser

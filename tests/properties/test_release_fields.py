@@ -1,7 +1,5 @@
 """Every field of a release in every form that a release takes: a new field is lost in none of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ is the worst of its own statement. Where no cell was needed the truth is exact, 
 too. `python docs/programs/make_sweep.py` tries every kind under every relation and in every size of mix.
 """
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import functools

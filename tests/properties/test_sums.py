@@ -1,7 +1,5 @@
 """Whatever a record says, one unit changes a sum by no more than the ledger says."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any
@@ -11,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpaudit import L1, L2, Curator, Gaussian, Laplace, Neighbouring, NoNoise
-from dpaudit.claims.relations import Neighbouring as Relation
-from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit import L1, L2, Curator, Gaussian, Header, Laplace, Ledger, Neighbouring, NoNoise
+from dpaudit import Neighbouring as Relation
 from dpaudit.noise.contributions import clip_rows
 from dpaudit.noise.grid import grid_of_bound
 

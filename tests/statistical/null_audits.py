@@ -5,8 +5,6 @@ errs if it refutes the claim or its bound lies above the claimed figure. Of disc
 the level is used up nearly; a method that errs more often than it states is seen there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

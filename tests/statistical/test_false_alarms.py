@@ -7,8 +7,6 @@ Every test has a fixed seed. On fresh seeds each would raise a false alarm with 
 1e-6: the number of failures allowed is the 1 - 1e-6 quantile of the binomial at the nominal level.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

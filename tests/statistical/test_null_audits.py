@@ -1,7 +1,5 @@
 """Each method keeps its level where there is nothing to find, and speaks where there is."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

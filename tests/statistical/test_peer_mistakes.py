@@ -4,8 +4,6 @@ Seeds are fixed. Where rates are held against a level, a correct auditor would p
 million fresh seeds, and a mistaken one is shown to be beyond that.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from itertools import pairwise
@@ -15,6 +13,7 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
+from dpaudit import GDP, Claim, Experiment, PureDP
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.statistics.clopper_pearson import epsilon_lower
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
@@ -23,9 +22,6 @@ from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import sequential
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.conditions import Code, Condition
-from dpaudit.certificate.verdicts import Experiment
-from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import GDP, PureDP
 from dpaudit.errors import InvalidParameter
 
 LEVEL = 0.05

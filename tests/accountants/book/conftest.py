@@ -1,7 +1,5 @@
 """Books on both databases: an SQLite file, and a PostgreSQL server that the session starts for itself."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import secrets

@@ -1,7 +1,5 @@
 """Books that were damaged, or that another version wrote: never read as if nothing had been spent."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

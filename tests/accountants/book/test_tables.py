@@ -1,7 +1,5 @@
 """What holds between processes, and between a database and its settings."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

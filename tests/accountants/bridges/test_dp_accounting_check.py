@@ -1,7 +1,5 @@
 """dp-accounting's opinion: it agrees where all is well, contradicts a wrong figure, else it is silent."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -232,16 +230,8 @@ def test_the_dearest_part_counts() -> None:
         ),
         (ledger_of((Gaussian(sigma=1e300, sensitivity=L2(1.0)), 1)), 1e-6, "fails"),
         (ledger_of((OpaqueZCDP(rho=0.1, justification="x"), 1)), 1e-6, "zcdp"),
-        (
-            ledger_of((DiscreteGaussian(sigma=1e6, sensitivity=L2(1.0)), 1)),
-            1e-6,
-            "array",
-        ),
-        (
-            ledger_of((GAUSSIAN, 1), schedule="filtered", budget=ZCDP(rho=1.0)),
-            1e-6,
-            "budget",
-        ),
+        (ledger_of((DiscreteGaussian(sigma=1e6, sensitivity=L2(1.0)), 1)), 1e-6, "array"),
+        (ledger_of((GAUSSIAN, 1), schedule="filtered", budget=ZCDP(rho=1.0)), 1e-6, "budget"),
     ],
 )
 def test_outside_its_range_it_says_why_it_is_silent(ledger: Ledger, delta: float, reason: str) -> None:

@@ -1,7 +1,5 @@
 """Ledgers to and from dp-accounting's events: exact where they can be, never cheaper, else refused."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Histories as Opacus 1.6.0 wrote them (tests/data), and others by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import OrderedDict
@@ -12,12 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from dpaudit import ApproxDP, Claim, Ledger
+from dpaudit import ApproxDP, Claim, Gaussian, Ledger, PoissonSampled
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.bridges.from_opacus import from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.to_dp_events import to_dp_event
 from dpaudit.errors import ClaimMismatch, InvalidParameter, NotCertifiable, UsageError
-from dpaudit.mechanisms import Gaussian, PoissonSampled
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -1,7 +1,5 @@
 """Measurements that OpenDP built and serialised, against its own maps and against sums over lattices."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

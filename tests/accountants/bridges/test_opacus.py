@@ -1,7 +1,5 @@
 """Opacus itself: `nox -s interoperability`, with the extra `opacus` (and so torch) installed."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

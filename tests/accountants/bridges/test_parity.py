@@ -4,8 +4,6 @@ Its privacy-loss figures are rounded upwards, with a tolerance; here bounds may 
 than the last digit that is given.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -16,17 +14,11 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy import signal, stats
 
+from dpaudit import DiscreteGaussian, FixedSizeSampled, OpaqueApproxDP, OpaquePureDP, PoissonSampled
 from dpaudit.accountants.bridges.from_dp_events import from_dp_event
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.accountants.curves.curves import pld_profile, profiles, rdp_profile
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import (
-    DiscreteGaussian,
-    FixedSizeSampled,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    PoissonSampled,
-)
 from tests.sweeps import sweep
 
 ADD, SPECIAL, REPLACE = (
@@ -85,11 +77,7 @@ def test_the_privacy_losses_expectations(
 
 @sweep(
     "relation, most",
-    [
-        pytest.param(SPECIAL, 17.904330, marks=pytest.mark.nightly),
-        (ADD, 17.904330),
-        (REPLACE, 18.486390),
-    ],
+    [pytest.param(SPECIAL, 17.904330, marks=pytest.mark.nightly), (ADD, 17.904330), (REPLACE, 18.486390)],
     everyday=(2,),
 )
 def test_truncated_batches(relation: NeighboringRelation, most: float) -> None:

@@ -4,8 +4,6 @@ Theirs: opacus/tests/accountants_test.py; jax_privacy/accounting.py, tests/accou
 calibrate_test.py. Bounds here may be lower, never higher by more than the last digit that is given.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

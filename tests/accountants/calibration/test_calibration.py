@@ -3,8 +3,6 @@
 The oracles are mpmath at 60 digits, closed forms and published values; none is an accountant of ours.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any
@@ -200,12 +198,7 @@ SAMPLED = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
     [
         (LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), 5, METHOD),
         (SAMPLED, ApproxDP(epsilon=2.0, delta=1e-6), 1000, "interval"),
-        (
-            RandomizedResponse(epsilon=1.0, categories=4),
-            ApproxDP(epsilon=3.0, delta=1e-4),
-            9,
-            METHOD,
-        ),
+        (RandomizedResponse(epsilon=1.0, categories=4), ApproxDP(epsilon=3.0, delta=1e-4), 9, METHOD),
         (LAPLACE, ApproxDP(epsilon=5.0, delta=1e-12), 1000, "interval"),
         (SAMPLED, ApproxDP(epsilon=1.0, delta=1e-6), 20_000, "interval"),
         (Exponential(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6), 20, "interval"),

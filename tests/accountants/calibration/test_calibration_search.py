@@ -1,7 +1,5 @@
 """The search for the least factor on made-up curves, and where the second accountant disagrees."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -199,9 +197,7 @@ def test_of_several_parts_the_costliest_counts(
 ) -> None:
     releases = [
         Release(
-            label=part,
-            mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)),
-            partition=Partition(part=part),
+            label=part, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)), partition=Partition(part=part)
         )
         for part, sigma in zip("ab", order, strict=True)
     ]

@@ -3,8 +3,6 @@
 The closed forms are computed with mpmath at 40 digits or more.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Costs in columns against the same costs one by one, and against exact rationals."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Conversions against their formulas at 60 digits, and against the divergences they claim to bound."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """The Gaussian curve against mpmath at 120 digits, on both sides of every bound."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Arguments of accountants: what is inside a range is returned as a double, all else is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Every rounding goes the way it says, by at most a step, compared in exact rational numbers."""
 
-from __future__ import annotations
-
 import math
 import sys
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Brent's two methods find what scipy's find, to the last digit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The fold against brute force: every record one unit can have been and can have become."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from fractions import Fraction

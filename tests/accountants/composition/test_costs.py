@@ -1,7 +1,5 @@
 """The cost of one run of each mechanism, against closed forms and enumerated divergences."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Groups of units against brute force: every way to place the group's units, and chains of neighbours."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -21,12 +19,25 @@ from dpaudit import (
     ApproxDP,
     Claim,
     Curator,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
     Gaussian,
     Header,
     Laplace,
     Ledger,
     Neighbouring,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    Partition,
+    PoissonSampled,
+    RandomizedResponse,
     Release,
+    ReportNoisyMax,
+    SmoothGaussian,
+    SparseVector,
+    Tabulated,
     run,
 )
 from dpaudit.accountants.accounting import account, bounds
@@ -34,21 +45,6 @@ from dpaudit.accountants.composition.composition import compose, for_group
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    ReportNoisyMax,
-    SmoothGaussian,
-    SparseVector,
-    Tabulated,
-)
 
 GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
 LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
@@ -185,8 +181,7 @@ def test_randomized_response_of_a_group_is_that_of_several_entries() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [SAMPLED, Tabulated(losses=(0.0,), probabilities=(1.0,), justification="x")],
+    "mechanism", [SAMPLED, Tabulated(losses=(0.0,), probabilities=(1.0,), justification="x")]
 )
 def test_what_has_no_bound_for_groups_is_refused(mechanism: Any) -> None:
     release = Release(label="x", mechanism=mechanism)

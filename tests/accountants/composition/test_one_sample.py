@@ -1,7 +1,5 @@
 """Releases on one sample: their joint cost against dp-accounting, enumeration and quadrature."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any
@@ -277,10 +275,7 @@ def test_a_name_that_looks_like_another_is_an_error(sample: str) -> None:
 
 @pytest.mark.parametrize(
     ("mechanism", "remedy"),
-    [
-        (noise(1.0), "PoissonSampled"),
-        (RandomAllocation(steps=4, mechanism=noise(1.0)), "this one release"),
-    ],
+    [(noise(1.0), "PoissonSampled"), (RandomAllocation(steps=4, mechanism=noise(1.0)), "this one release")],
 )
 def test_a_sample_that_names_no_draw_is_an_error(mechanism: AnyMechanism, remedy: str) -> None:
     with pytest.raises(InvalidParameter, match="sample 's' for a") as raised:

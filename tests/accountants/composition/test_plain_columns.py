@@ -1,7 +1,5 @@
 """Plain noise counted in columns against the same noise counted one by one."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 import dpaudit.accountants.composition.composition
 import dpaudit.accountants.composition.plain_columns
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, PureDP, Release
+from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, PureDP, RandomizedResponse, Release
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.composition.plain_columns import PlainCounts
@@ -23,7 +21,6 @@ from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_release
 from dpaudit.ledger.columns import PlainReleases
-from dpaudit.mechanisms import RandomizedResponse
 
 SCALES = st.sampled_from([0.5, 1.0, 3.0, 1e-160, 1e200, 7.25])
 BASES = st.sampled_from(["proved", "declared"])

@@ -1,7 +1,5 @@
 """What every accountant is held to, over every mechanism and mixes of them, against exact values."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from importlib import import_module

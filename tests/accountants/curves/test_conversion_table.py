@@ -1,7 +1,5 @@
 """Conversions against closed forms with mpmath, and their order; every figure above the truth, none far."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

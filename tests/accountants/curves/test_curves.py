@@ -1,7 +1,5 @@
 """Accountants of one composition beside each other: the tighter is never above the looser."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from fractions import Fraction

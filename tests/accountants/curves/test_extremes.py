@@ -1,7 +1,5 @@
 """Every curve at extreme epsilons and deltas, against closed forms in long arithmetic: never below them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The curve that a claim implies, against closed forms at 60 digits and against other routes."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

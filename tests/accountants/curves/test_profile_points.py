@@ -1,23 +1,9 @@
-from __future__ import annotations
-
 import math
 
 import pytest
 from scipy.special import ndtr
 
-from dpaudit import (
-    L1,
-    L2,
-    ZCDP,
-    ApproxDP,
-    Claim,
-    Gaussian,
-    Header,
-    Laplace,
-    Ledger,
-    OpaqueApproxDP,
-    Release,
-)
+from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, OpaqueApproxDP, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import POINTS, profile_points, understated
 from dpaudit.certificate.curve_points import LEAST_POINTS, CurvePoints

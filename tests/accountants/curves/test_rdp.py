@@ -1,7 +1,5 @@
 """Renyi divergences composed, and what follows from the best order."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """The best order of sampled Gaussian noise by Newton's method: never worse than a search by values."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -111,11 +109,7 @@ def test_all_else_is_left_to_the_general_accountant(
 def test_a_factor_stands_for_all_turns_of_all_runs() -> None:
     """5 runs of 101 steps, of which a unit may be in 11; and the ends of the ranges are inside."""
     matrix = MatrixMechanism(
-        sigma=1.0,
-        steps=101,
-        strategy=Toeplitz(coefficients=(1.0, 0.5)),
-        separation=10,
-        sensitivity=L2(1.0),
+        sigma=1.0, steps=101, strategy=Toeplitz(coefficients=(1.0, 0.5)), separation=10, sensitivity=L2(1.0)
     )
     sampled = SampledMatrix(rate=0.01, mechanism=matrix)
     for made, runs, mu in (

@@ -3,8 +3,6 @@
 The odometers' statistical test has a fixed seed; under the theorem its false-alarm probability is below 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 from typing import Any

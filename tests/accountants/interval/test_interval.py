@@ -1,7 +1,5 @@
 """Enclosures hold the value that mpmath or a closed form gives, and agree with the floating-point bounds."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import partial
@@ -13,10 +11,7 @@ from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Rele
 from dpaudit.accountants.interval import interval
 from dpaudit.accountants.interval.ball_factors import BallFactors
 from dpaudit.accountants.interval.interval import Enclosure, enclose_delta, enclose_epsilon
-from dpaudit.accountants.interval.interval_bounds import (
-    enclosed_rho,
-    enclosed_zcdp_epsilon,
-)
+from dpaudit.accountants.interval.interval_bounds import enclosed_rho, enclosed_zcdp_epsilon
 from dpaudit.accountants.privacy_loss import (
     ApproxTerm,
     BoundedRangeTerm,

@@ -1,7 +1,5 @@
 """Enclosures of Poisson-sampled releases hold what quadrature, closed forms and other accountants give."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -3,8 +3,6 @@
 In practice most of these terms are below 1e-12 of delta, and a test of a whole enclosure cannot see them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

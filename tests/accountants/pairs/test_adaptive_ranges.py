@@ -1,20 +1,16 @@
 """The table of adaptive choices against every strategy that is tried, and against the choices one by one."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpaudit import Exponential, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import pld_profile, rdp_profile
 from dpaudit.accountants.pairs.adaptive_ranges import _largest_delta, adaptive_terms, block_term
 from dpaudit.accountants.privacy_loss import BoundedRangeTerm, DiscreteTerm, GaussianTerm, PrivacyLoss
-from dpaudit.claims.relations import Neighbouring
-from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Exponential
 from tests.sweeps import sweep
 
 

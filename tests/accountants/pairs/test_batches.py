@@ -1,7 +1,5 @@
 """Samples of fixed or bounded size, and Poisson samples: against every sample of small data sets."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -19,12 +17,24 @@ from dpaudit import (
     L2,
     ApproxDP,
     Claim,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    FixedSizeSampled,
     Gaussian,
     Header,
     Laplace,
     Ledger,
     Neighbouring,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    Partition,
+    PoissonSampled,
+    RandomizedResponse,
     Release,
+    Tabulated,
+    TruncatedPoissonSampled,
     account,
 )
 from dpaudit.accountants.calibration.calibration import scale_ledger
@@ -36,22 +46,7 @@ from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.pairs.profiles import inner_losses
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    FixedSizeSampled,
-    OnSample,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    Tabulated,
-    TruncatedPoissonSampled,
-    dominating,
-)
+from dpaudit.mechanisms import OnSample, dominating
 from tests.sweeps import sweep
 
 ADD, REPLACE, ZERO = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE, Neighbouring.ZERO_OUT

@@ -1,7 +1,5 @@
 """Discrete Gaussian noise on integers against convolutions of its own law, in mpmath or by direct sums."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict
@@ -13,14 +11,13 @@ import pytest
 from scipy.signal import fftconvolve
 
 import dpaudit
-from dpaudit import L1, L2, ApproxDP, Neighbouring, Release
+from dpaudit import L1, L2, ApproxDP, DiscreteGaussian, DiscreteLaplace, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import rho
 from dpaudit.accountants.interval.interval_bounds import interval_bound
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import PrivacyLoss
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import DiscreteGaussian, DiscreteLaplace, Laplace
 from tests.sweeps import sweep
 
 RELATION = Neighbouring.ADD_OR_REMOVE_ONE

@@ -1,7 +1,5 @@
 """Which pair stands for each mechanism, and that it dominates, against enumeration and convolution."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any
@@ -75,8 +73,7 @@ def test_quotients_are_rounded_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0)), OpaqueZCDP(rho=0.1, justification="x")],
+    "mechanism", [DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0)), OpaqueZCDP(rho=0.1, justification="x")]
 )
 def test_a_bound_on_divergences_alone_gives_no_pair(mechanism: Any) -> None:
     with pytest.raises(CannotBound, match="Renyi"):

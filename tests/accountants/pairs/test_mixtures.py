@@ -1,7 +1,5 @@
 """Mixtures of Gaussians and random allocation, against closed forms, integrals and enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -19,13 +17,7 @@ from dpaudit.accountants.pairs.mixtures import mixture_losses
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    MixtureOfGaussians,
-    RandomAllocation,
-    SampledRecords,
-    dominating,
-)
+from dpaudit.mechanisms import AnyMechanism, MixtureOfGaussians, RandomAllocation, SampledRecords, dominating
 from tests.sweeps import sweep
 
 ADDED = Neighbouring.ADD_OR_REMOVE_ONE

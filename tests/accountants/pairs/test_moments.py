@@ -1,7 +1,5 @@
 """Log moments of one run against sums and integrals at high precision."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Banded strategies on Poisson samples: what they are worth, and what the theorem does not cover."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

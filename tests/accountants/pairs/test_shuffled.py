@@ -1,7 +1,5 @@
 """Shuffled answers: the bound against enumerated laws, of the coins and of mechanisms that are shuffled."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Smooth Gaussian noise against one-dimensional integrals and noncentral chi-square probabilities."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """One sampled run against its curve at sixty digits, in either order of its pair."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath as mp

@@ -1,20 +1,16 @@
 """Samples of which one loses a zeroed record and another gains it: bounds against two binned outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit import L1, Laplace, Neighbouring, Partition, Release
+from dpaudit import L1, RDP, ApproxDP, Laplace, Neighbouring, Partition, PoissonSampled, Release
 from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.curves.curves import PrivacyProfile, pld_profile, rdp_profile
 from dpaudit.accountants.interval.interval_bounds import interval_bound
-from dpaudit.claims.guarantees import RDP, ApproxDP
-from dpaudit.mechanisms import PoissonSampled
 
 Masses = NDArray[np.float64]
 

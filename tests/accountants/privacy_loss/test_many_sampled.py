@@ -1,7 +1,5 @@
 """Many sampled Gaussian mechanisms at once: each sum holds what they add up to one by one, and the truth."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath as mp

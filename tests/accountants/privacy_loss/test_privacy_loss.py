@@ -1,7 +1,5 @@
 """The contour accountant against closed forms, enumeration and quadrature that share no code with it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable
@@ -434,10 +432,7 @@ def test_sound_against_composing_with_more(releases: list[tuple[Term, int]], exp
 
 
 @settings(deadline=None, max_examples=min(20, settings().max_examples // 2))
-@given(
-    st.lists(st.floats(0.01, 4.0), min_size=1, max_size=8),
-    st.floats(0.0, 0.999),
-)
+@given(st.lists(st.floats(0.01, 4.0), min_size=1, max_size=8), st.floats(0.0, 0.999))
 def test_enumeration_never_escapes_the_bracket(parameters: list[float], share: float) -> None:
     epsilon = share * sum(parameters)
     truth = exact_response(parameters, epsilon)

@@ -1,7 +1,5 @@
 """Episodes of any length, and first-visit returns against a loop over every step."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

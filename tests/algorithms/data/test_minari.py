@@ -1,7 +1,5 @@
 """A real local Minari data set, recorded from FrozenLake-v1 and read back."""
 
-from __future__ import annotations
-
 import sys
 import types
 from importlib import import_module

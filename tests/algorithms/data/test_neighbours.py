@@ -1,7 +1,5 @@
 """Neighbouring data sets of trajectories."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -7,13 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpaudit import Experiment, Proof, replay, run
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.algorithms.environments.hard_mixture import experiment_gap, hard_mixture
 from dpaudit.algorithms.environments.linear_mixture import largest_value_norm, opposed
-from dpaudit.auditors.replay.replay import replay
-from dpaudit.certificate.verdicts import Experiment, Proof
-from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter, UsageError
 from tests.sweeps import sweep
 

@@ -1,7 +1,5 @@
 """Runs are kept whatever equals what: before a run, its numbers are NaN, which equals nothing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Figures of DP-UCBVI and DP-PG: what they judge from planted runs, and their commands at a small size."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

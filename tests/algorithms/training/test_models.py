@@ -1,7 +1,5 @@
 """Gradients against differences of losses, and records that are none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """DP-SGD and DP-FTRL line by line, what their ledgers prove, and mistakes in them that are found."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,19 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import (
-    ApproxDP,
-    Claim,
-    Curator,
-    Experiment,
-    NoNoise,
-    Pair,
-    Proof,
-    account,
-    audit,
-    certify,
-    run,
-)
+from dpaudit import ApproxDP, Claim, Curator, Experiment, NoNoise, Pair, Proof, account, audit, certify, run
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.algorithms.training.dp_ftrl import DPFTRL
 from dpaudit.algorithms.training.dp_sgd import DPSGD

@@ -1,7 +1,5 @@
 """A figure's command that is interrupted."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The names of figures: by authors and year, by their earlier names, and mistyped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A folder with a user's module and a configuration, and the gate called in it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

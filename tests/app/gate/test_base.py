@@ -1,7 +1,5 @@
 """`dpaudit gate --base`: a change is judged by the rules of its merge base, and may only tighten them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

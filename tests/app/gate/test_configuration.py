@@ -1,7 +1,5 @@
 """Configurations, right and wrong in every way: a named error with its line, or what was written."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import math

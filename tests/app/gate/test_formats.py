@@ -1,7 +1,5 @@
 """Every format of the report, over findings of every kind and hostile text, read by a parser of its own."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

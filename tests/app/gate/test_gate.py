@@ -1,7 +1,5 @@
 """The gate's verdicts: each fault planted beside an innocent twin, and the exit code that follows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -37,14 +35,7 @@ def test_an_honest_target_passes_and_says_what_was_not_checked(gate: Any, target
     ],
 )
 def test_a_planted_fault_fails_and_points_to_its_line(
-    gate: Any,
-    target: Any,
-    findings: Any,
-    line_in_mine: Any,
-    name: str,
-    claim: str,
-    rule: str,
-    start: str,
+    gate: Any, target: Any, findings: Any, line_in_mine: Any, name: str, claim: str, rule: str, start: str
 ) -> None:
     status, report = gate(target(name, claim))
     assert status == 1

@@ -1,7 +1,5 @@
 """Where findings are annotated: at the claim, at the release that grew, never outside the repository."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Policies and waivers: what they fail, what they let pass, what they never hide."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import math

@@ -1,7 +1,5 @@
 """The hook of .pre-commit-hooks.yaml, run by pre-commit itself in a repository of its own."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """What --data reads for an algorithm of one's own, and how it refuses the rest."""
 
-from __future__ import annotations
-
 import importlib
 import shlex
 import struct

@@ -1,7 +1,5 @@
 """Commands, gate and pytest: a target that does not end is told, and never passes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages as a browser shows them: Chromium, headless, watched over its DevTools protocol."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any
@@ -9,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, Release, judge
+from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, Premise, Release, judge
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.verbs.report import report_text
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
-from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import AnyGuarantee
 from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
 

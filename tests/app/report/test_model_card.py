@@ -1,7 +1,5 @@
 """The model card's block: its figures are the accountant's, rounded up, and the audit's, rounded down."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

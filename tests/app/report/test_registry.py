@@ -1,7 +1,5 @@
 """Drafts for the OpenDP registry: its fields and no others, nothing invented; answers to NIST's questions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Without the extra that draws, everything is answered but the pictures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Folders with certificates, ledgers and books."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The index as a browser shows it from the disk, and what its form answers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable
@@ -10,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, ApproxDP, Gaussian, Release
+from dpaudit import L2, ApproxDP, Gaussian, Neighbouring, PoissonSampled, Release
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.app.site.history import history
 from dpaudit.app.site.pages import INDEX, index
 from dpaudit.app.site.sources import Sources, read_sources
-from dpaudit.claims.relations import Neighbouring
-from dpaudit.mechanisms import PoissonSampled
 from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
 
 

@@ -1,7 +1,5 @@
 """One folder of pages about many files: each is shown or named, nothing private, whole or not at all."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

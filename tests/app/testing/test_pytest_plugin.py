@@ -1,7 +1,5 @@
 """The pytest plugin, as a user's session sees it: every session here is a process of its own."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -181,11 +179,7 @@ def test_out_of_reach_and_allowed(dp_audit):
     result = session(body)
     result.assert_outcomes(passed=4, failed=3)
     result.stdout.fnmatch_lines(
-        [
-            "refuted: 0.2-DP*",
-            "  epsilon at delta 0: claimed 0.2, at least *",
-            "inconclusive: 9-DP*",
-        ]
+        ["refuted: 0.2-DP*", "  epsilon at delta 0: claimed 0.2, at least *", "inconclusive: 9-DP*"]
     )
 
 

@@ -1,7 +1,5 @@
 """A bar at a terminal, lines in a log, nothing in continuous integration."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

@@ -1,7 +1,5 @@
 """Everything that is printed goes through one function, which no text of others can turn into commands."""
 
-from __future__ import annotations
-
 import ast
 import io
 from pathlib import Path

@@ -4,8 +4,6 @@ Every channel of a target is tried on every verb that runs one: none may show th
 under --show-target-errors, or else nothing would have been tested.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -171,13 +169,7 @@ def test_no_channel_shows_the_words_in_any_verb(
 def at_a_terminal(folder: Path, environment: dict[str, str], *words: str) -> str:
     """What a command prints on stderr where that is a terminal."""
     terminal, other = pty.openpty()
-    done = subprocess.Popen(
-        words,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=other,
-    )
+    done = subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=other)
     os.close(other)
     shown = b""
     while True:

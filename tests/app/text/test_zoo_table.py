@@ -1,7 +1,5 @@
 """The zoo's table: its width, its JSON and its exit code."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

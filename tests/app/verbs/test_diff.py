@@ -1,7 +1,5 @@
 """Which release made the budget grow, told from certificates and from ledgers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable
@@ -42,11 +40,7 @@ def gaussian(rho: float, label: str, count: int = 1, partition: str | None = Non
     return Release(label=label, mechanism=mechanism, count=count, partition=part)
 
 
-def ledger_of(
-    *releases: Release,
-    claim: AnyGuarantee | None = CLAIMED,
-    **header: Any,
-) -> Ledger:
+def ledger_of(*releases: Release, claim: AnyGuarantee | None = CLAIMED, **header: Any) -> Ledger:
     about = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one", **header}
     ledger = Ledger(Header(claim=None if claim is None else Claim(claim), **about))
     for release in releases:

@@ -1,14 +1,11 @@
 """`dpaudit verify FOLDER`: one answer about all ledgers in it, and its exit code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dpaudit import L2, ZCDP, Claim, Gaussian, Ledger, Neighbouring, Release
-from dpaudit.ledger.ledger import Header
+from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Neighbouring, Release
 from dpaudit.pipeline import many
 
 

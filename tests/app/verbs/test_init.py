@@ -1,7 +1,5 @@
 """`dpaudit init` writes what the gate then passes, and changes nothing that is there."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import tomllib
@@ -56,8 +54,7 @@ def test_an_own_configuration_and_an_own_workflow_stay(dpaudit: Any, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"[tool.dpaudit]\nnonsense = 1\n", b"a = b = c", b"tool = {}\n", b"\xff", b"tool = 3"],
+    "content", [b"[tool.dpaudit]\nnonsense = 1\n", b"a = b = c", b"tool = {}\n", b"\xff", b"tool = 3"]
 )
 def test_a_file_that_nothing_can_be_added_to_is_refused_and_nothing_written(
     dpaudit: Any, tmp_path: Path, content: bytes

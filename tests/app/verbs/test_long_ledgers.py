@@ -1,7 +1,5 @@
 """`dpaudit verify` on ledgers of many releases: every one judged, few shown, little memory taken."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -16,9 +14,8 @@ from typing import Any
 import pytest
 import rfc8785
 
-from dpaudit import ZCDP, Claim, Neighbouring
+from dpaudit import ZCDP, Claim, Header, Neighbouring
 from dpaudit.app.text.progress import LONG, progress_on
-from dpaudit.ledger.ledger import Header
 from dpaudit.progress import shown_by, words
 
 Write = Callable[..., Path]

@@ -1,7 +1,5 @@
 """The report: what it says follows from the certificate, whatever stands in there."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """`certify` asks dp-accounting for a second opinion where it is wanted, and shows where the two disagree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -201,14 +199,8 @@ GAUSSIAN = RELEASE["mechanism"]
         ([HEADER, changed(mechanism={**GAUSSIAN, "sigma": 0.0})], "DPA101"),
         ([HEADER, json.dumps(changed(mechanism={**GAUSSIAN, "sigma": float("nan")}))], "DPA201"),
         ([HEADER, json.dumps(RELEASE).replace("3.4641016151377544", "1e999")], "DPA101"),
-        (
-            [HEADER, changed(mechanism={**GAUSSIAN, "sensitivity": {"value": 1.0, "norm": "l1"}})],
-            "DPA102",
-        ),
-        (
-            [HEADER, changed(mechanism={**GAUSSIAN, "sensitivity": {"value": -1.0, "norm": "l2"}})],
-            "DPA101",
-        ),
+        ([HEADER, changed(mechanism={**GAUSSIAN, "sensitivity": {"value": 1.0, "norm": "l1"}})], "DPA102"),
+        ([HEADER, changed(mechanism={**GAUSSIAN, "sensitivity": {"value": -1.0, "norm": "l2"}})], "DPA101"),
         ([HEADER, changed(count=0)], "DPA101"),
     ],
 )

@@ -1,7 +1,5 @@
 """Every bet is held against the claim by exact expectation over distributions that just satisfy it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

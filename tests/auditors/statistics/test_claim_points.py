@@ -1,7 +1,5 @@
 """Every point that is tested for a claim follows from it; the epsilon at the reported delta is rounded up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The Gaussian pair's curve from either side, against mpmath at 60 digits."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

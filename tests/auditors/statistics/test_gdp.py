@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import re
 from statistics import NormalDist
@@ -7,12 +5,10 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from dpaudit import GDP, Claim, Experiment, PureDP
 from dpaudit.auditors.statistics.gdp import _largest_refutable_mu, gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import ROUNDED
-from dpaudit.certificate.verdicts import Experiment
-from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import GDP, PureDP
 from dpaudit.errors import InvalidParameter
 
 

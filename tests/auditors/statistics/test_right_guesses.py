@@ -1,7 +1,5 @@
 """Bounds on the number of right guesses, held against exact worst cases that share no code with them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Runs are divided by their positions alone, and scores rounded to what the real line shows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable
@@ -9,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from dpaudit import GDP, ApproxDP, Audit, Claim, Experiment, PureDP
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.statistics import sequential as sequential_module
 from dpaudit.auditors.statistics.betting import FIRST_BLOCK, pairs_needed
@@ -17,9 +16,6 @@ from dpaudit.auditors.statistics.learning import classifier
 from dpaudit.auditors.statistics.learning.classifier import Learner, Scoring
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import Sequential, SequentialFeed, begin, sequential
-from dpaudit.certificate.verdicts import Audit, Experiment
-from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
 from dpaudit.errors import DataError
 from tests.sweeps import sweep
 
@@ -196,9 +192,7 @@ def test_blocks_grow_by_a_share_and_bets_are_counted_after_the_first() -> None:
     for n in (10, 63, 64, 73, 74, 85, 86, 99, 120):
         state = begin().update(samples.data[:n], samples.neighbour[:n])
         begun.append((state.begun, state.bets))
-    assert begun == [
-        *((0, 0), (0, 0), (64, 0), (64, 9), (74, 10), (74, 21), (86, 22), (99, 35), (114, 56)),
-    ]
+    assert begun == [*((0, 0), (0, 0), (64, 0), (64, 9), (74, 10), (74, 21), (86, 22), (99, 35), (114, 56))]
     apart = begin().update(samples.data[:70], samples.neighbour[:70])
     assert apart.update(samples.data[70:90], samples.neighbour[70:90]).bets == 26
 

@@ -1,7 +1,5 @@
 """Events at the tails: their counts by looking at every run, their probabilities where those are known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

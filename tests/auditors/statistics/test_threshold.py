@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +6,7 @@ import numpy as np
 import pytest
 import scipy
 
+from dpaudit import GDP, ZCDP, ApproxDP, Claim, Experiment, PureDP
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve
@@ -23,9 +22,6 @@ from dpaudit.auditors.statistics.threshold import (
     threshold,
 )
 from dpaudit.auditors.statistics.two_proportions import by_epsilon
-from dpaudit.certificate.verdicts import Experiment
-from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
 from tests.sweeps import sweep

@@ -1,7 +1,5 @@
 """Held against exact enumeration of every pair of counts."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Least-error strategies: their error by dense algebra, their optimality by duality, others beside them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Streams with correlated noise: exact rows, the joint law of what comes out, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

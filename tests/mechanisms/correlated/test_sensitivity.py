@@ -1,7 +1,5 @@
 """The reach of a strategy against every pattern of participations, in rational numbers."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Samples of fixed and of bounded size: who is drawn, what the curator refuses, and what it writes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Densities of sums over secret samples, against all samples one by one; which rows moved."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

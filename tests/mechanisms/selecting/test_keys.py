@@ -1,7 +1,5 @@
 """Keys by noise: probabilities against the definition, thresholds against tails, the curator's call."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 from fractions import Fraction
@@ -12,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dpaudit import ApproxDP, Claim, Curator, KeySelection, account, run
-from dpaudit.curator.noise import NoNoise
+from dpaudit import ApproxDP, Claim, Curator, KeySelection, NoNoise, account, run
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.selecting.keys import decoded, encode
 from tests.sweeps import sweep

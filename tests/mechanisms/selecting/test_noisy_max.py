@@ -1,7 +1,5 @@
 """Report noisy max: its probabilities against enumeration and mpmath, its epsilon, its samplers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Shuffled answers: how often each is given, its probability, the curator's call and its replay."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

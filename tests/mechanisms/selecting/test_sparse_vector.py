@@ -1,7 +1,5 @@
 """Sparse vector: the probabilities of whole answers by mpmath, its cost by enumeration, its samplers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

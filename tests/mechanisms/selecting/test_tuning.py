@@ -1,7 +1,5 @@
 """The best of a random number of trials: its law, its cost against exact output laws, and dp-accounting."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of losses and choices of bounded range against enumeration, convolution and quadrature in mpmath."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

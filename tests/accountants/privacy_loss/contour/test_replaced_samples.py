@@ -1,7 +1,5 @@
 """Poisson samples in which a unit is replaced: closed forms, other pairs, and dp-accounting."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -12,7 +10,7 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as theirs
 from scipy.stats import norm
 
-from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, Release
+from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, PoissonSampled, Release
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile, rdp_profile
@@ -32,7 +30,6 @@ from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import (
     replaced_point,
 )
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import PoissonSampled
 from tests.sweeps import sweep
 
 REPLACE = Neighbouring.REPLACE_ONE

@@ -1,7 +1,5 @@
 """Two sampled runs against the integral of one run's closed form; brackets of up to thirty."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import pytest
 

@@ -1,7 +1,5 @@
 """The runs of figure 1 of Balle, Gomrokchi and Precup (2016), and the sentences judged from them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dpaudit reproduce balle-gomrokchi-precup-2016-figure-1`, small."""
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Smooth bounds against enumeration of all counts, the paper's own maximum, and what smooth means."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any
@@ -65,14 +63,7 @@ def test_the_noise_may_be_chosen_and_the_answer_read_as_json(answer: Any, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        ("--features", "raw"),
-        ("--scaling",),
-        ("--largest", 9),
-        ("--episodes", 3),
-        ("--users", 1),
-    ],
+    "options", [("--features", "raw"), ("--scaling",), ("--largest", 9), ("--episodes", 3), ("--users", 1)]
 )
 def test_options_of_other_figures_are_refused(dpaudit: Any, tmp_path: Path, options: tuple[Any, ...]) -> None:
     result = dpaudit("reproduce", "liao-he-gu-2023-figure-2", "-o", tmp_path / "out", *options)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from dpaudit import ApproxDP, Curator, Experiment, LiveNoise, NoNoise, Proof, Transcript, replay, run
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon, gaussian_mu
 from dpaudit.algorithms.environments.linear_mixture import (
@@ -38,12 +37,6 @@ from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import (
     jia_widths,
     ucrl_vtr,
 )
-from dpaudit.auditors.replay.replay import replay
-from dpaudit.certificate.verdicts import Experiment, Proof
-from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.curator.curator import Curator
-from dpaudit.curator.noise import LiveNoise, NoNoise, Transcript
-from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter, ScheduleBroken
 from tests.sweeps import sweep
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable
@@ -287,11 +285,7 @@ def test_without_the_lower_clip_the_premise_fails_and_replay_shows_why(values: A
 
 @pytest.mark.parametrize(
     ("ridge", "values"),
-    [
-        (0.03, "to-go"),
-        (0.03, "unclipped"),
-        pytest.param(1.0, "unclipped", marks=pytest.mark.nightly),
-    ],
+    [(0.03, "to-go"), (0.03, "unclipped"), pytest.param(1.0, "unclipped", marks=pytest.mark.nightly)],
 )
 def test_the_built_in_pair_forces_updates_and_refutes_what_is_not_clipped(
     ridge: float, values: str, nightly: bool
@@ -484,10 +478,7 @@ def tiny(seed: int) -> LinearMDP:
     """One-hot features of 2 states and 2 actions, 2 steps."""
     table = random_mdp(2, 2, 2, seed=seed)
     return LinearMDP(
-        one_hot_features(2, 2),
-        table.transitions.reshape(2, 4, 2),
-        table.rewards.reshape(2, 4),
-        table.initial,
+        one_hot_features(2, 2), table.transitions.reshape(2, 4, 2), table.rewards.reshape(2, 4), table.initial
     )
 
 

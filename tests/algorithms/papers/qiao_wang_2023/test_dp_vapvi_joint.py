@@ -4,8 +4,6 @@ Movements are those of the algorithm's own statistics, as it hands them to the c
 pair, over the standard deviation of their noise; nothing here is taken from the calibration.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -97,10 +95,7 @@ class Against(Forced):
         self.second_moment = 100.0 * (y - x * (x @ y) / (x @ x))  # nothing of x's
         separating = (
             linprog(
-                -worth,
-                A_ub=self.phi[self.other.states[h]],
-                b_ub=np.zeros(self.phi.shape[1]),
-                bounds=(-1, 1),
+                -worth, A_ub=self.phi[self.other.states[h]], b_ub=np.zeros(self.phi.shape[1]), bounds=(-1, 1)
             )
             for worth in self.phi[self.one.states[h]]
         )

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable
@@ -39,12 +37,7 @@ def test_every_algorithm_runs_on_every_number_of_episodes_and_seed() -> None:
     cells = RUNS.finished(WANTED)
     assert [(c.curve.algorithm, c.curve.rho, c.episodes, c.seed) for c in cells] == [
         (algorithm, rho, k, seed)
-        for algorithm, rho in (
-            ("pevi", math.inf),
-            ("vapvi", math.inf),
-            ("dp-vapvi", 1.0),
-            ("dp-vapvi", 25.0),
-        )
+        for algorithm, rho in (("pevi", math.inf), ("vapvi", math.inf), ("dp-vapvi", 1.0), ("dp-vapvi", 25.0))
         for k in (5, 20)
         for seed in (0, 1)
     ]

@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpaudit import NoNoise, Transcript, run
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import appendix_f_features, one_hot_features
 from dpaudit.algorithms.papers.qiao_wang_2023 import linear_sensitivity
@@ -17,8 +16,6 @@ from dpaudit.algorithms.papers.qiao_wang_2023.linear_sensitivity import (
     value_sensitivity,
     variance_sensitivity,
 )
-from dpaudit.curator.noise import NoNoise, Transcript
-from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
 from tests.sweeps import sweep

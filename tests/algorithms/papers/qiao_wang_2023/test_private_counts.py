@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any
@@ -62,9 +60,7 @@ def test_closed_form_is_as_good_as_the_linear_programme(cell: tuple[float, list[
     check_against_lp(noisy_sa, np.array(noisy_sas), error_bound)
 
 
-def test_closed_form_is_as_good_as_the_linear_programme_on_thousands_of_noisy_counts(
-    nightly: bool,
-) -> None:
+def test_closed_form_is_as_good_as_the_linear_programme_on_thousands_of_noisy_counts(nightly: bool) -> None:
     rng = np.random.default_rng(0)
     negative = infeasible = 0
     cells = 2_000 if nightly else 300

@@ -1,7 +1,5 @@
 """What the authors of Q-learning with functional noise ran: learner, paths, verdicts."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

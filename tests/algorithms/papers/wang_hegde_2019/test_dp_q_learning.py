@@ -1,7 +1,5 @@
 """The corrected algorithm: proved, not refuted, and what its proof rests on."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from typing import Any

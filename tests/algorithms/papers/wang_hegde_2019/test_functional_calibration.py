@@ -1,7 +1,5 @@
 """Theorem 5's formulas at the paper's own parameters, and the tail of a path's maximum."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,13 +1,12 @@
 """What the tool finds in Q-learning with functional noise as published."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpaudit import Experiment, NoNoise, Proof, replay, run
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.line_world import episode_returns, greedy_return, middle_rewards
 from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
@@ -15,13 +14,9 @@ from dpaudit.algorithms.papers.wang_hegde_2019.functional_q import (
     FunctionalQLearning,
     ReleasedView,
 )
-from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
-from dpaudit.certificate.verdicts import Experiment, Proof
-from dpaudit.curator.noise import NoNoise
-from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter
 from tests.sweeps import sweep
 

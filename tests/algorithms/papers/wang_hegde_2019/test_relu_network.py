@@ -1,7 +1,5 @@
 """The network against one written out by hand, and against differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`dpaudit audit` cut short, its workers killed, and on a cluster."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@ All seeds are fixed. Where an innocent one is not refuted, over seeds it would b
 most: --confidence 0.999999.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

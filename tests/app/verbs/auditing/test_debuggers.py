@@ -1,7 +1,5 @@
 """Debuggers and coverage tools beside targets in processes of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

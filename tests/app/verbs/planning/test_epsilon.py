@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable
@@ -306,10 +304,7 @@ def test_the_curve_is_printed_and_drawn(answer: Any, dpaudit: Any, tmp_path: Pat
         (["gaussian", "--sigma", 1, "--delta", 1e-5, "--claim", "nan"], "finite"),
         (["gaussian", "--sigma", 1, "--neighbouring", "all"], "not one of"),
         (["gaussian", "--sigma", 1, "--plot", "curve.gif"], "use one of .svg"),
-        (
-            ["gaussian", "--sigma", 1, "--plot", "curve.svg", "--plot", "no/such/curve.svg"],
-            "not a folder",
-        ),
+        (["gaussian", "--sigma", 1, "--plot", "curve.svg", "--plot", "no/such/curve.svg"], "not a folder"),
         (["gaussian", "--sigma", 1, "--sigm", 1], "--sigma"),
     ],
 )

@@ -1,19 +1,15 @@
-from __future__ import annotations
-
 import math
 from importlib import import_module
 
 import numpy as np
 import pytest
 
+from dpaudit import Claim, Experiment, PureDP
 from dpaudit.auditors.statistics.learning import classifier
 from dpaudit.auditors.statistics.learning.classifier import Learner, learned_score, numbered
 from dpaudit.auditors.statistics.learning.logistic import left_out, likeliest_weights, logistic_weights
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import prepared, threshold
-from dpaudit.certificate.verdicts import Experiment
-from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import PureDP
 from dpaudit.errors import InvalidParameter
 from tests.sweeps import sweep
 
