@@ -34,7 +34,7 @@ from dpaudit.auditors.replay.recording import (
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
 from dpaudit.auditors.replay.smallest_pair import Smallest, smallest_pair
-from dpaudit.auditors.replay.worse_pairs import Made, Searched, search_records
+from dpaudit.auditors.replay.worse_pairs import CandidatePair, SearchResult, search_records
 from dpaudit.certificate.conditions import Code, Condition, Releases
 from dpaudit.certificate.verdicts import Audit, Finding
 from dpaudit.claims.arguments import checked
@@ -287,7 +287,7 @@ class ReplayPlan:
 class _Beyond:
     """The results of a replay beyond the given pairs."""
 
-    searched: Searched
+    searched: SearchResult
     smallest: Smallest | None = None
     #: Whether a search was possible from none of the given pairs, which is no news beside a finding.
     nothing_searched: bool = False
@@ -321,7 +321,7 @@ class _Audited:
     made: Sequence[Release] = ()
     samples: SampleTest = field(default_factory=SampleTest)
     #: The pair on which the first finding was made.
-    shown: Pair | Made | None = None
+    shown: Pair | CandidatePair | None = None
 
     def note(self, found: Iterable[Finding]) -> None:
         """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
@@ -418,7 +418,7 @@ class _Audited:
     def beyond(self, pairs: Sequence[Pair], *, seed: int, unit: str, until: float | None) -> "_Beyond":
         """Search from these pairs where nothing was found; then make the pair of the first finding small."""
         host = self.runs.algorithm.host if isinstance(self.runs.algorithm, Hosted) else None
-        searched = Searched()
+        searched = SearchResult()
         if pairs and not self.findings:
             about: dict[str, Any] = {"seed": seed, "unit": unit, "host": host, "until": until}
             searched = search_records(self.runs, pairs, **about)

@@ -17,7 +17,7 @@ import numpy as np
 from dpaudit.auditors.comparison.output_comparison import NotComparable
 from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.recording import Runs
-from dpaudit.auditors.replay.worse_pairs import Made, Numbers
+from dpaudit.auditors.replay.worse_pairs import CandidatePair, Numbers
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.noise import LiveNoise, ReplayDiverged
@@ -40,13 +40,13 @@ class Smallest:
 
 
 def smallest_pair(
-    runs: Runs, start: Pair | Made, findings: Sequence[Finding], *, seed: int, host: Host | None
+    runs: Runs, start: Pair | CandidatePair, findings: Sequence[Finding], *, seed: int, host: Host | None
 ) -> Smallest | None:
     """Return the smallest pair that shows the first finding or, without findings, a loss as large.
 
     None if the records of the pair are not known, or if one more recording does not show it again.
     """
-    made = start if isinstance(start, Made) else Made.of(start, host)
+    made = start if isinstance(start, CandidatePair) else CandidatePair.of(start, host)
     if made is None:
         return None
     shrinking = _Shrinking(runs, np.random.SeedSequence([seed, 0x511A]), findings[0] if findings else None)
@@ -68,17 +68,17 @@ class _Shrinking:
         self._runs, self._seeds, self._wanted = runs, seeds, wanted
         self._left, self._square = RUNS, 0.0
 
-    def begins(self, made: Made) -> bool:
+    def begins(self, made: CandidatePair) -> bool:
         """Return whether one recording on the given pair shows the finding or the loss."""
         found, square = self._found(made)
         self._square = square
         return found if self._wanted is not None else square > 0.0
 
-    def smallest(self, made: Made) -> Made:
+    def smallest(self, made: CandidatePair) -> CandidatePair:
         """Return the smallest of the pairs tried that still shows it."""
         return self._rounder(self._simpler(self._fewer(made)))
 
-    def _fewer(self, made: Made) -> Made:
+    def _fewer(self, made: CandidatePair) -> CandidatePair:
         """Remove records that both sides share, first half of them, then smaller parts."""
         row, (one, other) = made.row, made.sides
         changed_one, changed_other = (
@@ -87,7 +87,7 @@ class _Shrinking:
         )
         before, after = list(one[:row]), list(one[len(one) - _after(made) :])
 
-        def of(kept: Sequence[tuple[bool, int]]) -> Made:
+        def of(kept: Sequence[tuple[bool, int]]) -> CandidatePair:
             first = tuple(number for is_before, number in kept if is_before)
             last = tuple(number for is_before, number in kept if not is_before)
             return replace(made, one=(*first, *changed_one, *last), other=(*first, *changed_other, *last))
@@ -105,7 +105,7 @@ class _Shrinking:
             part = min(part // 2, len(kept)) if not shorter or part > len(kept) or part > 1 else 0
         return of(kept)
 
-    def _simpler(self, made: Made) -> Made:
+    def _simpler(self, made: CandidatePair) -> CandidatePair:
         """Replace the changed records by the one nearest to zero."""
         plain = made.pool.smallest
         for turned in (False, True):
@@ -122,21 +122,21 @@ class _Shrinking:
                 made = replace(made, one=one, other=other)
         return made
 
-    def _rounder(self, made: Made) -> Made:
+    def _rounder(self, made: CandidatePair) -> CandidatePair:
         """Cut numbers to as few decimals as possible."""
         for decimals in (0, 1, 2):
             if self._shows(candidate := replace(made, plain=decimals)):
                 return candidate
         return made
 
-    def _shows(self, made: Made) -> bool:
+    def _shows(self, made: CandidatePair) -> bool:
         if self._left < 2 or not (made.one and made.other):
             return False
         self._left -= 2
         found, square = self._found(made)
         return found if self._wanted is not None else square >= self._square * (1.0 - 1e-9)
 
-    def _found(self, made: Made) -> tuple[bool, float]:
+    def _found(self, made: CandidatePair) -> tuple[bool, float]:
         """Whether the finding is there; the squared distance of all Gaussian queries, in units of noise."""
         try:
             pair = made.pair()
@@ -162,12 +162,12 @@ class _Shrinking:
             return False, 0.0
 
 
-def _after(made: Made) -> int:
+def _after(made: CandidatePair) -> int:
     """The number of shared records after the one that differs."""
     return max(len(made.one), len(made.other)) - made.row - 1
 
 
-def _in_its_process(made: Made, host: Host | None) -> tuple[str | None, str | None]:
+def _in_its_process(made: CandidatePair, host: Host | None) -> tuple[str | None, str | None]:
     """Return a line about the pair and its source, both made in the process that holds the data."""
     base, unit = made.base, made.pair().unit
     arguments = (base.data, base.neighbour, *made.changes(), unit)

@@ -18,7 +18,7 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.curator.noise import LiveNoise, ReplayDiverged
 from dpaudit.errors import DpauditError
+from dpaudit.mechanisms import Array
 from dpaudit.processes.changes import changed, named, take
 from dpaudit.processes.host import Host
 from dpaudit.processes.hosted import HostedData
@@ -40,6 +41,7 @@ from dpaudit.processes.records import Pool, pool_of
 
 #: Runs of one search, at most: about half of those that the audit of one given pair makes.
 RUNS: Final = 64
+_EVEN: Final = 1e-9  # a path is even if its parts move queries alike, up to rounding
 _WORST: Final = 5  # records that are tried in each place
 
 #: Records by their numbers in a pool, in order.
@@ -47,7 +49,7 @@ Numbers: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Made:
+class CandidatePair:
     """A pair made of the records of a given pair.
 
     Attributes:
@@ -94,7 +96,7 @@ class Made:
         return replace(runs, unit=unit, one_more=len(self.one) != len(self.other))
 
     @classmethod
-    def of(cls, pair: Pair, host: Host | None) -> "Made | None":
+    def of(cls, pair: Pair, host: Host | None) -> "CandidatePair | None":
         """A given pair itself; None where its records are not known."""
         if isinstance(pair.data, HostedData):
             found = None if host is None else host.call(_pool, pair.data, pair.neighbour).result()
@@ -112,10 +114,10 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchResult:
     """The result of a search: the pair on which something differs, if any, and how many were compared."""
 
-    made: Made | None = None
+    made: CandidatePair | None = None
     compared: int = 0
     possible: bool = False
 
@@ -128,7 +130,7 @@ def search_records(
     unit: str,
     host: Host | None,
     until: float | None = None,
-) -> Searched:
+) -> SearchResult:
     """Compare other pairs of the given pairs' records, until one shows a difference or the runs are spent.
 
     Args:
@@ -139,9 +141,9 @@ def search_records(
         host: the process that holds the data, if it is another one.
         until: the time, as of `time.monotonic`, after which no further run is begun.
     """
-    bases = [made for pair in pairs if (made := Made.of(pair, host)) is not None]
+    bases = [made for pair in pairs if (made := CandidatePair.of(pair, host)) is not None]
     bases = [made for made in bases if unit in RECORDS or made.pool.are_units]
-    bases = [made for made in bases if _candidates(made.pool, runs.neighbouring)[0]]
+    bases = [made for made in bases if _candidates(made.pool, runs.neighbouring)]
     possible = False
     search = _Search(runs, np.random.SeedSequence([seed, 0x9A125]), until)
     with suppress(_Spent), np.errstate(all="ignore"), warnings.catch_warnings():
@@ -150,14 +152,15 @@ def search_records(
             if not search.takes_records(base):
                 continue
             possible = True
-            stars, paths = _candidates(base.pool, runs.neighbouring)
-            tried = itertools.chain(
-                (search.star(base, *star) for star in stars), (search.path(base, *path) for path in paths)
+            found = next(
+                filter(
+                    None, (search.tried(base, each) for each in _candidates(base.pool, runs.neighbouring))
+                ),
+                None,
             )
-            found = next(filter(None, tried), None)
             if found is not None:
-                return Searched(found, search.compared, possible=True)
-    return Searched(None, search.compared, possible=possible)
+                return SearchResult(found, search.compared, possible=True)
+    return SearchResult(None, search.compared, possible=possible)
 
 
 class _Spent(Exception):
@@ -169,8 +172,9 @@ class _Search:
         self._runs, self._seeds = runs, seeds
         self._left, self.compared = RUNS, 0
         self._until = math.inf if until is None else until
+        self._recorded: dict[Numbers, Recording | None] = {}
 
-    def takes_records(self, base: Made) -> bool:
+    def takes_records(self, base: CandidatePair) -> bool:
         """Whether the algorithm seems to take records: it runs without one of them, and releases the same.
 
         Data may also be a vector of statistics or of scores, whose entries are not records and must not be
@@ -190,40 +194,57 @@ class _Search:
                 return True
         return False
 
-    def star(self, base: Made, start: Numbers, others: Sequence[Numbers]) -> Made | None:
-        """The first of a data set's neighbours on which something differs."""
-        recorded = self._record(base, start)
-        for other in others if recorded is not None else ():
-            made = replace(base, one=start, other=other)
+    def tried(self, base: CandidatePair, candidates: "_Candidates") -> CandidatePair | None:
+        """The first of these pairs on which something differs."""
+        if isinstance(candidates, _Path):
+            return self._path(base, candidates)
+        if isinstance(candidates, _Fan):
+            return self._fan(base, candidates)
+        recorded = self._record(base, candidates.start)
+        for other in candidates.others if recorded is not None else ():
+            made = replace(base, one=candidates.start, other=other)
             if recorded is not None and self._differs(made, recorded):
                 return made
         return None
 
-    def path(self, base: Made, length: int, at: Callable[[int], Numbers]) -> Made | None:
-        """Two neighbouring steps of a path on which something differs."""
-        recorded = self._record(base, at(0))
+    def _fan(self, base: CandidatePair, fan: "_Fan") -> CandidatePair | None:
+        """A pair of the first path whose ends differ in more than queries."""
+        recorded = self._record(base, fan.paths[0].at(0))
+        for path in fan.paths if recorded is not None else ():
+            other = self._replay(base, path.at(path.length), recorded)
+            if _ran(other) and self._diverges(recorded, other):
+                return self._path(base, path)
+        return None
+
+    def _path(self, base: CandidatePair, path: "_Path") -> CandidatePair | None:
+        """A pair on which something differs, at the step of a path where the releases jump."""
+        recorded, last = self._record(base, path.at(0)), path.length
         if recorded is None:
             return None
-        first, last = 0, length
-        ends = recorded, self._replay(base, at(length), recorded)
-        while last - first > 1 and _ran(ends[1]):
-            middle = (first + last) // 2
-            here = self._replay(base, at(middle), recorded)
-            if not _ran(here):
+        runs, usual = {0: recorded}, None
+        steps = sorted({0, 1, last // 4, last // 2, 3 * last // 4, last - 1, last})
+        while True:
+            for step in steps:
+                runs[step] = runs[step] if step in runs else self._replay(base, path.at(step), recorded)
+                if not _ran(runs[step]):
+                    return None
+            diverged = {step: self._diverges(recorded, runs[step]) for step in steps}
+            gaps = {gap: 1.0 for gap in itertools.pairwise(steps) if diverged[gap[0]] != diverged[gap[1]]}
+            if not gaps:
+                known = [gap for gap in itertools.pairwise(steps) if not diverged[gap[0]]]
+                usual = _usual_step(runs, known) if usual is None else usual
+                gaps = {gap: _unevenness(runs, gap, usual) for gap in known}
+            first, end = max(gaps, key=gaps.__getitem__, default=(0, 0))
+            if first == end or gaps[first, end] < _EVEN:
                 return None
-            left = self._diverges(recorded, here)
-            if not left and not self._diverges(recorded, ends[1]):
-                speeds = _moved(ends[0], here) / (middle - first), _moved(here, ends[1]) / (last - middle)
-                left = speeds[0] >= speeds[1] * (1.0 - 1e-6)
-            first, last = (first, middle) if left else (middle, last)
-            ends = (ends[0], here) if left else (here, ends[1])
-        if not _ran(ends[1]) or first == last:
-            return None
-        made = replace(base, one=at(first), other=at(last))
-        again = self._record(base, made.one)
-        return made if again is not None and self._differs(made, again) else None
+            if end - first == 1:
+                one, other = path.pair(first)
+                made = replace(base, one=one, other=other)
+                again = self._record(base, one)
+                return made if again is not None and self._differs(made, again) else None
+            steps = [first, (first + end) // 2, end]
 
-    def _differs(self, made: Made, recorded: Recording) -> bool:
+    def _differs(self, made: CandidatePair, recorded: Recording) -> bool:
         runs = made.runs(self._runs)
         other = self._replay(made, made.other, recorded)
         self.compared += 1
@@ -241,13 +262,15 @@ class _Search:
             return bool(self._runs.leaks(recorded, other))
         return False
 
-    def _record(self, base: Made, numbers: Numbers) -> Recording | None:
-        self._spend()
-        noise = LiveNoise(self._seeds.spawn(1)[0])
-        recorded = self._runs.record(_made(base.base, [take(numbers)], len(numbers)), noise)
-        return recorded if recorded.error is None else None
+    def _record(self, base: CandidatePair, numbers: Numbers) -> Recording | None:
+        if numbers not in self._recorded:
+            self._spend()
+            noise = LiveNoise(self._seeds.spawn(1)[0])
+            recorded = self._runs.record(_made(base.base, [take(numbers)], len(numbers)), noise)
+            self._recorded[numbers] = recorded if recorded.error is None else None
+        return self._recorded[numbers]
 
-    def _replay(self, base: Made, numbers: Numbers, recorded: Recording) -> Recording:
+    def _replay(self, base: CandidatePair, numbers: Numbers, recorded: Recording) -> Recording:
         self._spend()
         return self._runs.replay(_made(base.base, [take(numbers)], len(numbers)), recorded)
 
@@ -262,82 +285,141 @@ def _ran(recording: Recording) -> bool:
     return recording.error is None or isinstance(recording.error, ReplayDiverged)
 
 
-def _moved(one: Recording, other: Recording) -> float:
-    """The largest move of a query, in units of what it may move for one record."""
+def _usual_step(runs: Mapping[int, Recording], gaps: Sequence[tuple[int, int]]) -> Array:
+    """The move of the queries by one step of a path, in most of its parts."""
+    return np.median([_move(runs[one], runs[two]) / (two - one) for one, two in gaps], axis=0)
+
+
+def _unevenness(runs: Mapping[int, Recording], gap: tuple[int, int], usual: Array) -> float:
+    """How far queries move in a part of a path beyond its usual moves; more if they exceed the ledger."""
+    one, two = gap
     with suppress(ValueError, DpauditError):
-        return max(
-            (
-                move.measured / move.declared if move.declared > 0.0 else math.inf * (move.measured > 0.0)
-                for move in movements(one.entries, other.entries)
-            ),
-            default=0.0,
-        )
+        made = movements(runs[one].entries, runs[two].entries)
+        speed = max((move.measured / (move.declared or 1e-300) / (two - one) for move in made), default=0.0)
+        if speed > 1.0 + 1e-6:
+            return 1e9 * speed
+        return float(np.abs(_move(runs[one], runs[two]) - (two - one) * usual).max(initial=0.0))
     return 0.0
 
 
-#: A data set and neighbours of it; and the length of a path and its steps.
-_Star: TypeAlias = tuple[Numbers, Sequence[Numbers]]
-_Path: TypeAlias = tuple[int, Callable[[int], Numbers]]
+def _move(one: Recording, other: Recording) -> Array:
+    """The move of each query, in units of the declared sensitivity."""
+    declared = {move.entry.number: move.declared for move in movements(one.entries, one.entries)}
+    parts = [
+        (two.query - first.query).ravel() / (declared.get(first.number) or 1.0)
+        for first, two in zip(one.entries, other.entries, strict=True)
+    ]
+    return np.concatenate([np.zeros(0), *parts])
 
 
-def _candidates(pool: Pool, relation: Neighbouring) -> tuple[Sequence[_Star], Sequence[_Path]]:
-    """What is compared; nothing if the pair's numbers of records contradict the relation."""
+@dataclass(frozen=True)
+class _Star:
+    """A data set and neighbours of it."""
+
+    start: Numbers
+    others: Sequence[Numbers]
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Data sets that differ from step to step in one record.
+
+    Attributes:
+        length: the number of steps.
+        at: the records at each step, from 0 to the length.
+        changed: the two records between which the record that a step replaces may change; None: any.
+    """
+
+    length: int
+    at: Callable[[int], Numbers]
+    changed: tuple[int, int] | None = None
+
+    def pair(self, step: int) -> tuple[Numbers, Numbers]:
+        """The neighbours between which the path passes at a step."""
+        here = self.at(step)
+        if self.changed is None:
+            return here, self.at(step + 1)
+        one, other = ((*here[:step], each, *here[step + 1 :]) for each in self.changed)
+        return one, other
+
+
+@dataclass(frozen=True)
+class _Fan:
+    """Paths that begin at one data set."""
+
+    paths: Sequence[_Path]
+
+
+_Candidates: TypeAlias = _Star | _Path | _Fan
+
+
+def _candidates(pool: Pool, relation: Neighbouring) -> Sequence["_Candidates"]:
+    """What is compared, in this order; nothing if the pair's numbers of records contradict the relation."""
     if pool.mine is not None and pool.theirs is not None:
         return _of_other_records(pool, relation)
-    return _of_more_or_fewer(pool) if relation is Neighbouring.ADD_OR_REMOVE_ONE else ((), ())
+    return _of_more_or_fewer(pool) if relation is Neighbouring.ADD_OR_REMOVE_ONE else ()
 
 
-def _of_more_or_fewer(pool: Pool) -> tuple[list[_Star], list[_Path]]:
+def _of_more_or_fewer(pool: Pool) -> list["_Candidates"]:
     """What is compared where records are added or removed: few of them, copies of one, the given ones."""
     given, number = tuple(range(pool.number)), pool.number
     worst = pool.extremes[:_WORST]
     starts: list[Numbers] = [(one,) for one in worst[:3]]
     starts += [(worst[0], worst[-1])] * (len(worst) > 1)
-    stars: list[_Star] = [(start, [(*start, other) for other in pool.extremes]) for start in starts]
+    tried: list[_Candidates] = [
+        _Star(start, [(*start, other) for other in pool.extremes]) for start in starts
+    ]
+    for one, other in ((pool.smallest, pool.ends[1]), pool.ends[::-1]):
+        tried.append(_Path(number + 1, partial(_added, (one,) * number, other)))
     for fill in tuple(dict.fromkeys((pool.smallest, *worst)))[:2]:
         start = (fill,) * number
-        stars.append((start, [(*start, other) for other in worst if other != fill]))
+        tried.append(_Star(start, [(*start, other) for other in worst if other != fill]))
     rows = [row for row in dict.fromkeys((*worst, 0, number - 1)) if row < number]
     without = [given[:row] + given[row + 1 :] for row in rows if number > 1]
-    stars.append((given, [*without, *((*given, other) for other in worst)]))
-    paths: list[_Path] = [(number - 1, lambda step: given[: 1 + step])] * (number > 1)
-    paths.append((number, lambda step: given + given[:step]))
-    for one, other in (pool.ends, pool.ends[::-1]):
-        paths.append((number, partial(_added, (one,) * number, other)))
-    return stars, paths
+    tried.append(_Star(given, [*without, *((*given, other) for other in worst)]))
+    tried += [_Path(number - 1, lambda step: given[: 1 + step])] * (number > 1)
+    tried.append(_Path(number, lambda step: given + given[:step]))
+    return tried
 
 
-def _of_other_records(pool: Pool, relation: Neighbouring) -> tuple[list[_Star], list[_Path]]:
+def _of_other_records(pool: Pool, relation: Neighbouring) -> list["_Candidates"]:
     """What is compared where records are replaced: among copies of one, and among the given ones."""
     given, number, at = tuple(range(pool.number)), pool.number, int(pool.mine or 0)
-    worst, mine, theirs = pool.extremes[:_WORST], at, int(pool.theirs or 0)
+    worst, own = pool.extremes[:_WORST], (at, int(pool.theirs or 0))
     free = pool.are_records and not pool.are_named and relation is Neighbouring.REPLACE_ONE
+    changed = None if free else own
+    ends = (pool.smallest, pool.ends[1]), pool.ends[::-1]
+    paths = [_Path(number, partial(_filled, (one,) * number, other), changed) for one, other in ends]
+    filled = [_Path(number, partial(_filled, given, one), changed) for one in pool.extremes]
+    if free:
+        copied = [
+            _Path(number, partial(_filled, (pool.smallest,) * number, one), changed) for one in pool.extremes
+        ]
+        tried: list[_Candidates] = [*paths, _Fan(filled), _Fan(copied)]
+    else:
+        own_paths = [
+            _Path(number, partial(_filled, (one,) * number, other)) for one, other in (own, own[::-1])
+        ]
+        tried = [*own_paths, *paths]
     fills = tuple(dict.fromkeys((pool.smallest, *worst)))
-    stars: list[_Star] = []
     for turn, fill in enumerate(fills[:2] if free else fills):
         before, after = (fill,) * at, (fill,) * (number - 1 - at)
-        sides = [(*before, one, *after) for one in (worst if free else (mine, theirs))]
+        sides = [(*before, one, *after) for one in (worst if free else own)]
         firsts = 2 if free and turn == 0 else 1
-        stars += [(side, sides[turned + 1 :]) for turned, side in enumerate(sides[:firsts])]
+        tried += [_Star(side, sides[turned + 1 :]) for turned, side in enumerate(sides[:firsts])]
     rows = [row for row in dict.fromkeys((at, 0, *pool.ends)) if row < number][:3]
     if free:
         changes = ((row, other) for row in rows for other in worst if other != row)
-        stars.append((given, [(*given[:row], other, *given[row + 1 :]) for row, other in changes]))
+        tried.append(_Star(given, [(*given[:row], other, *given[row + 1 :]) for row, other in changes]))
     else:
         for row in rows:
-            one, other = ((*given[:row], each, *given[row + 1 :]) for each in (mine, theirs))
-            stars.append((one, [other]))
-    ends = pool.ends if free else (mine, theirs)
-    half = number // 2
-    paths: list[_Path] = [
-        (number, partial(_filled, (one,) * number, other)) for one, other in (ends, ends[::-1])
+            one, other = ((*given[:row], each, *given[row + 1 :]) for each in own)
+            tried.append(_Star(one, [other]))
+        tried.append(_Fan(filled))
+    return [
+        *tried,
+        *(_Path(number, partial(_filled, given, one), changed) for one in dict.fromkeys(pool.ends)),
     ]
-    if free:
-        paths += [(number, partial(_filled, given, one)) for one in dict.fromkeys((pool.smallest, *ends))]
-    elif half:
-        backgrounds = [given[half:], *((fill,) * (number - half) for fill in dict.fromkeys(pool.ends))]
-        paths += [(half, partial(_filled, (mine,) * half + rest, theirs)) for rest in backgrounds]
-    return stars, paths
 
 
 def _added(copied: Numbers, one: int, step: int) -> Numbers:
