@@ -145,6 +145,12 @@ class Direction:
     losses: Losses
     fixed: FixedPair
 
+    def size(self) -> tuple[float, float]:
+        """How large the loss is: what is known in closed form, then what recordings show."""
+        return max(self.fixed.mu, min(self.fixed.largest, LARGEST_EPSILON)), float(
+            self.losses.losses.max(initial=0.0)
+        )
+
 
 def loss_figures(
     directions: Sequence[Direction], claim: Claim | None, delta: float | None, confidence: float

@@ -48,10 +48,12 @@ class Found:
         """The pair, if there is one."""
         return () if self.pair is None else (self.pair,)
 
-    def event_after(self, event: str | None) -> str:
-        """What was tested, and then what was searched, in words."""
-        told = "none worse" if self.pair is None else f"the last pair: {self.pair.description}"
-        return "; ".join([*([] if event is None else [event]), f"{self.tried} pairs searched, {told}"])
+    def words(self) -> list[str]:
+        """How many pairs were tried, and the one that is audited beside the given ones."""
+        found = (
+            "none worse" if self.pair is None else f"the last pair is audited too: {self.pair.description}"
+        )
+        return [f"{self.tried} pairs with other values, {found}"] if self.tried else []
 
 
 def require_records(unit: str) -> None:

@@ -33,10 +33,10 @@ from dpaudit.auditors.replay.recording import (
 )
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
-from dpaudit.auditors.replay.smallest_pair import Smallest, smallest_pair
+from dpaudit.auditors.replay.smallest_pair import Smallest, in_words, smallest_pair
 from dpaudit.auditors.replay.worse_pairs import CandidatePair, SearchResult, search_records
 from dpaudit.certificate.conditions import Code, Condition, Releases
-from dpaudit.certificate.verdicts import Audit, Finding
+from dpaudit.certificate.verdicts import Audit, Experiment, Finding
 from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP, PureDP
@@ -46,7 +46,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.releases import Release
-from dpaudit.processes.host import NO_LIMITS, Limits
+from dpaudit.processes.host import NO_LIMITS, Host, Limits
 from dpaudit.processes.hosted import Hosted
 from dpaudit.processes.hosting import conditions_of, hosting, is_own
 from dpaudit.progress import Work
@@ -178,32 +178,33 @@ def replay(
             not_checked += audited.test_samplers(audited_pairs[0].data, last)
         for index, pair in enumerate(audited_pairs):
             audited.both_directions(index, pair, seed)
-        more = audited.beyond(target.pairs if searches else (), seed=seed, unit=unit, until=until)
-    not_searched = searches and pairs and more.nothing_searched and not searched.tried
-    not_checked += [Condition(code=Code.PAIRS_NOT_SEARCHED)] if not_searched else []
-    not_checked += audited.unmoved(budget_share, int(options.get("group_size", 1)))
-    figures: dict[str, Any] = {}
-    if audited.directions:
-        figures = exact_loss.loss_figures(audited.directions, claim, delta, confidence)
-    not_checked += audited.samples_untested(figures)
-    if searched.tried:
-        figures["event"] = searched.event_after(figures.get("event"))
-    figures["event"] = more.event_after(figures.get("event"))
-    more.keep(keep_pair)
-    reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
-    reasons += [] if pairs else ["no neighbouring pair was given"]
-    return Audit(
-        method="replay",
-        claim=claim,
-        pairs=len(audited_pairs) + (more.searched.made is not None),
-        trials=replays or max((len(one.losses.losses) for one in audited.directions), default=FIRST),
-        seed=seed,
-        about="transcript",
-        findings=tuple(audited.findings.values()),
-        inconclusive=tuple(dict.fromkeys(reasons)),
-        not_checked=tuple(not_checked),
-        **figures,
-    )
+        more = audited.search(target.pairs if searches else (), seed=seed, unit=unit, until=until)
+        not_searched = searches and pairs and not more.possible and not searched.tried
+        not_checked += [Condition(code=Code.PAIRS_NOT_SEARCHED)] if not_searched else []
+        not_checked += audited.unmoved(budget_share, int(options.get("group_size", 1)))
+        figures: dict[str, Any] = audited.figures(claim, delta, confidence)
+        not_checked += audited.samples_untested(figures)
+        none_given = [] if pairs else ["no neighbouring pair was given"]
+        reasons = [*audited.reasons, *figures.pop("inconclusive", ()), *none_given]
+        made = Audit(
+            method="replay",
+            claim=claim,
+            pairs=len(audited_pairs) + (more.made is not None),
+            trials=replays or max((len(one.losses.losses) for one in audited.directions), default=FIRST),
+            seed=seed,
+            about="transcript",
+            findings=tuple(audited.findings.values()),
+            searched="; ".join([*searched.words(), *more.words()]) or None,
+            inconclusive=tuple(dict.fromkeys(reasons)),
+            not_checked=tuple(not_checked),
+            **figures,
+        )
+        smallest = audited.smallest(made, delta)
+    if smallest is None:
+        return made
+    if keep_pair is not None and smallest.source is not None:
+        keep_pair(smallest.source)
+    return made.model_copy(update={"smallest_pair": smallest.words})
 
 
 def _require_in_range(replays: int | None, confidence: float, delta: float | None) -> None:
@@ -283,30 +284,6 @@ class ReplayPlan:
         return goes_on
 
 
-@dataclass(frozen=True)
-class _Beyond:
-    """The results of a replay beyond the given pairs."""
-
-    searched: SearchResult
-    smallest: Smallest | None = None
-    #: Whether a search was possible from none of the given pairs, which is no news beside a finding.
-    nothing_searched: bool = False
-
-    def keep(self, keep_pair: Callable[[str], object] | None) -> None:
-        """Give the source of the smallest pair to `keep_pair`, if there is one."""
-        if keep_pair is not None and self.smallest is not None and self.smallest.source is not None:
-            keep_pair(self.smallest.source)
-
-    def event_after(self, event: str | None) -> str | None:
-        """Append the searched and the smallest pair, in words, to the tested event."""
-        words = [] if event is None else [event]
-        if self.searched.made is not None:
-            words.append(f"the last pair, which a search found: {self.searched.made.pair().description}")
-        if self.smallest is not None:
-            words.append(f"the smallest pair that still shows the first finding: {self.smallest.words}")
-        return "; ".join(words) or None
-
-
 @dataclass
 class _Audited:
     """The results so far; `target_delta` is the delta at which recordings should be most informative."""
@@ -317,6 +294,7 @@ class _Audited:
     fixed_queries: bool
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
     directions: list[exact_loss.Direction] = field(default_factory=list)
+    losing: list[Pair] = field(default_factory=list)  # the pair of each direction
     reasons: list[str] = field(default_factory=list)
     made: Sequence[Release] = ()
     samples: SampleTest = field(default_factory=SampleTest)
@@ -389,6 +367,10 @@ class _Audited:
                 )
             self.reasons.append(f"the exact loss is not known: {error}")
 
+    def figures(self, claim: Claim | None, delta: float | None, confidence: float) -> dict[str, Any]:
+        """What the exact loss of all directions says."""
+        return exact_loss.loss_figures(self.directions, claim, delta, confidence) if self.directions else {}
+
     def samples_untested(self, figures: dict[str, Any]) -> list[Condition]:
         """The condition that names releases whose samples were not tested, after all pairs.
 
@@ -415,20 +397,53 @@ class _Audited:
             self.direction(one, np.random.SeedSequence([seed, 2 * index + turn]), turned=turn == 1)
             self.shown = one if self.findings and self.shown is None else self.shown
 
-    def beyond(self, pairs: Sequence[Pair], *, seed: int, unit: str, until: float | None) -> "_Beyond":
-        """Search from these pairs where nothing was found; then make the pair of the first finding small."""
-        host = self.runs.algorithm.host if isinstance(self.runs.algorithm, Hosted) else None
-        searched = SearchResult()
-        if pairs and not self.findings:
-            about: dict[str, Any] = {"seed": seed, "unit": unit, "host": host, "until": until}
-            searched = search_records(self.runs, pairs, **about)
+    @property
+    def host(self) -> Host | None:
+        """The process that runs the algorithm, if it is another one."""
+        return self.runs.algorithm.host if isinstance(self.runs.algorithm, Hosted) else None
+
+    def search(self, pairs: Sequence[Pair], *, seed: int, unit: str, until: float | None) -> SearchResult:
+        """Search from these pairs if nothing was found, and run a pair that shows a difference again."""
+        if self.findings or not pairs:
+            return SearchResult(possible=bool(self.findings))
+        about: dict[str, Any] = {"seed": seed, "unit": unit, "host": self.host, "until": until}
+        searched = search_records(self.runs, pairs, **about)
         if searched.made is not None:
             self.shown = searched.made
             self.confirm(searched.made.pair(), np.random.SeedSequence([seed, 0xC0F1]))
-        found = list(self.findings.values())
-        if not found or self.shown is None:
-            return _Beyond(searched, nothing_searched=not (found or searched.possible))
-        return _Beyond(searched, smallest_pair(self.runs, self.shown, found, seed=seed, host=host))
+        return searched
+
+    def smallest(self, audit: Audit, delta: float | None) -> Smallest | None:
+        """The smallest pair tried that still refutes: by the first finding or, without one, by its loss."""
+        wanted = next(iter(self.findings.values()), None) or (audit.claim and audit.claim.guarantee)
+        if audit.verdict is not Experiment.REFUTED or wanted is None:
+            return None
+        start: Pair | CandidatePair | None = self.shown
+        if not self.findings:
+            start = max(zip(self.directions, self.losing, strict=True), key=lambda one: one[0].size())[1]
+        if start is None:
+            return None
+        made = smallest_pair(self.runs, start, wanted, seed=audit.seed, host=self.host)
+        if not self.findings and (made is None or not self._refuted_by_loss(made.pair(), audit, delta)):
+            made = CandidatePair.of(start, self.host) if isinstance(start, Pair) else start
+        if made is None:
+            return None
+        private = self.runs.public is not None or made.base.stand_ins is not None
+        return in_words(made, private=private, host=self.host)
+
+    def _refuted_by_loss(self, pair: Pair, audit: Audit, delta: float | None) -> bool:
+        """Whether the loss of this pair, in other recordings, refutes the claim by itself."""
+        plan = replace(self.plan, extreme_outputs=False, pairs=1)
+        again = _Audited(self.runs, plan, self.target_delta, self.fixed_queries)
+        try:
+            again.direction(pair, np.random.SeedSequence([audit.seed, 0x5E1F]), turned=False)
+        except Exception:  # noqa: BLE001  (an algorithm may raise on smaller data)
+            return False
+        if again.findings or audit.confidence is None:
+            return False
+        figures = again.figures(audit.claim, delta, audit.confidence)
+        figures.pop("inconclusive", None)
+        return audit.model_copy(update=figures).verdict is Experiment.REFUTED
 
     def confirm(self, pair: Pair, seed: np.random.SeedSequence) -> None:
         """Compare recordings of fresh noise with their replays, on a pair that a search found.
@@ -547,3 +562,4 @@ class _Audited:
             return
         fixed = exact_loss.FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
         self.directions.append(exact_loss.Direction(sampled(), fixed))
+        self.losing.append(pair)

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable
-from dpaudit.auditors.replay import exact_loss, likelihood
+from dpaudit.auditors.replay.exact_loss import FixedPair
 from dpaudit.auditors.replay.recording import Runs
 from dpaudit.auditors.replay.worse_pairs import CandidatePair, Numbers
-from dpaudit.certificate.verdicts import Finding
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Finding
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.noise import LiveNoise, ReplayDiverged
 from dpaudit.errors import DpauditError
@@ -40,39 +41,34 @@ class Smallest:
 
 
 def smallest_pair(
-    runs: Runs, start: Pair | CandidatePair, findings: Sequence[Finding], *, seed: int, host: Host | None
-) -> Smallest | None:
-    """Return the smallest pair that shows the first finding or, without findings, a loss as large.
+    runs: Runs, start: Pair | CandidatePair, wanted: Finding | AnyGuarantee, *, seed: int, host: Host | None
+) -> CandidatePair | None:
+    """Return the smallest pair tried that shows a finding, or whose loss contradicts a guarantee.
 
     None if the records of the pair are not known, or if one more recording does not show it again.
     """
     made = start if isinstance(start, CandidatePair) else CandidatePair.of(start, host)
     if made is None:
         return None
-    shrinking = _Shrinking(runs, np.random.SeedSequence([seed, 0x511A]), findings[0] if findings else None)
-    if not shrinking.begins(made):
-        return None
-    made = shrinking.smallest(made)
-    pair = made.pair()
+    shrinking = _Shrinking(runs, np.random.SeedSequence([seed, 0x511A]), wanted)
+    return shrinking.smallest(made) if shrinking.shows(made) else None
+
+
+def in_words(made: CandidatePair, *, private: bool, host: Host | None) -> Smallest:
+    """Return a pair in words and as a source; a private pair by its sizes alone."""
     sizes = " against ".join("1 record" if len(side) == 1 else f"{len(side)} records" for side in made.sides)
-    if runs.public is not None or pair.stand_ins is not None:
+    if private:
         return Smallest(sizes, None)
-    shown = _in_its_process(made, host)
-    return Smallest(sizes if shown[0] is None else f"{sizes}, {shown[0]}", shown[1])
+    line, source = _in_its_process(made, host)
+    return Smallest(sizes if line is None else f"{sizes}, {line}", source)
 
 
 class _Shrinking:
-    """Tries smaller pairs for the finding, or for a loss as large as on the first pair."""
+    """Tries smaller pairs that still show a finding, or whose loss still contradicts a guarantee."""
 
-    def __init__(self, runs: Runs, seeds: np.random.SeedSequence, wanted: Finding | None) -> None:
+    def __init__(self, runs: Runs, seeds: np.random.SeedSequence, wanted: Finding | AnyGuarantee) -> None:
         self._runs, self._seeds, self._wanted = runs, seeds, wanted
-        self._left, self._square = RUNS, 0.0
-
-    def begins(self, made: CandidatePair) -> bool:
-        """Return whether one recording on the given pair shows the finding or the loss."""
-        found, square = self._found(made)
-        self._square = square
-        return found if self._wanted is not None else square > 0.0
+        self._left = RUNS
 
     def smallest(self, made: CandidatePair) -> CandidatePair:
         """Return the smallest of the pairs tried that still shows it."""
@@ -133,11 +129,10 @@ class _Shrinking:
         if self._left < 2 or not (made.one and made.other):
             return False
         self._left -= 2
-        found, square = self._found(made)
-        return found if self._wanted is not None else square >= self._square * (1.0 - 1e-9)
+        return self.shows(made)
 
-    def _found(self, made: CandidatePair) -> tuple[bool, float]:
-        """Whether the finding is there; the squared distance of all Gaussian queries, in units of noise."""
+    def shows(self, made: CandidatePair) -> bool:
+        """Whether one recording and its replay show the finding, or a loss beyond the guarantee."""
         try:
             pair = made.pair()
             runs = replace(made.runs(self._runs), moved=set())
@@ -146,20 +141,20 @@ class _Shrinking:
                 other = runs.replay(pair.neighbour, recorded)
             errors = [side.error for side in (recorded, other)]
             wanted = self._wanted
+            if not isinstance(wanted, Finding):
+                if errors != [None, None]:
+                    return False
+                loss = FixedPair.of(recorded.entries, other.entries, whole=True)
+                return loss.contradicts(wanted, CLAIM_TOLERANCE)
             raises = any(error is not None and not isinstance(error, ReplayDiverged) for error in errors)
-            if raises and (wanted is None or wanted.kind != "control-flow" or None not in errors):
-                return False, 0.0
+            if raises and (wanted.kind != "control-flow" or None not in errors):
+                return False
             found = runs.between_sides(recorded, other)
             with suppress(NotComparable):
                 found += runs.leaks(recorded, other)
-            if wanted is not None:
-                return any((one.kind, one.label) == (wanted.kind, wanted.label) for one in found), 0.0
-            differences = exact_loss.query_differences(recorded.entries, other.entries)
-            return False, float(
-                sum(share for share, _ in likelihood.gaussian_share(recorded.entries, differences))
-            )
+            return any((one.kind, one.label) == (wanted.kind, wanted.label) for one in found)
         except DpauditError:  # a run that did not end in its time, or data that its own class refuses
-            return False, 0.0
+            return False
 
 
 def _after(made: CandidatePair) -> int:

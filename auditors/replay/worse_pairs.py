@@ -121,6 +121,14 @@ class SearchResult:
     compared: int = 0
     possible: bool = False
 
+    def words(self) -> list[str]:
+        """The pair that was found, if any."""
+        return (
+            []
+            if self.made is None
+            else [f"other pairs of the given records, found {self.made.pair().description}"]
+        )
+
 
 def search_records(
     runs: Runs,
@@ -373,7 +381,10 @@ def _of_more_or_fewer(pool: Pool) -> list["_Candidates"]:
         tried.append(_Path(number + 1, partial(_added, (one,) * number, other)))
     for fill in tuple(dict.fromkeys((pool.smallest, *worst)))[:2]:
         start = (fill,) * number
-        tried.append(_Star(start, [(*start, other) for other in worst if other != fill]))
+        others = [other for other in worst if other != fill]
+        tried.append(
+            _Star(start, [*((*start, other) for other in others), *((o, *start) for o in others[:2])])
+        )
     rows = [row for row in dict.fromkeys((*worst, 0, number - 1)) if row < number]
     without = [given[:row] + given[row + 1 :] for row in rows if number > 1]
     tried.append(_Star(given, [*without, *((*given, other) for other in worst)]))

@@ -216,6 +216,8 @@ class Audit(Model):
             every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
         largest_refutable_epsilon: what the method could have refuted at most with these trials.
         event: what was tested, in words.
+        searched: the pairs that a search tried or found, in words.
+        smallest_pair: the smallest pair found that still refutes the claim, in words.
         inconclusive: the reasons why nothing can be said, where that is so.
     """
 
@@ -235,6 +237,8 @@ class Audit(Model):
     p_value: Probability | None = None
     largest_refutable_epsilon: NonNegative | None = None
     event: str | None = None
+    searched: str | None = None
+    smallest_pair: str | None = None
     inconclusive: tuple[str, ...] = ()
     not_checked: tuple[Condition, ...] = ()
 

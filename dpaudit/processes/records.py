@@ -29,8 +29,9 @@ class Pool:
         number: how many records the data have.
         mine: the record of the data that differs; None where the neighbour has one more.
         theirs: the record of the neighbour that differs; None where the data have one more.
-        extremes: at most 8 distinct records: the changed ones, the largest, the smallest, the one farthest
-            from the largest, and those with the largest or least number in one place.
+        extremes: at most 8 distinct records: the changed ones, one with a missing value, the largest, the
+            smallest, the one farthest from the largest, and those with the largest or least number in one
+            place.
         ends: the record farthest from the largest, and the largest.
         smallest: the record nearest to zero, or the first one where records have no size.
         are_records: whether entries are surely records, and not the entries of one vector of statistics: the
@@ -77,7 +78,8 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
     sizes = _sizes([[*one, *two] for one, two in zip(columns, beside, strict=True)])
     far = smallest = 0
     largest = number - 1
-    found = [*changed, 0, number - 1]
+    missing = [at for column in columns for at in _missing(column)]
+    found = [*changed, *missing, 0, number - 1]
     if sizes is not None:
         with np.errstate(all="ignore"):  # the distance of two finite numbers may exceed every double
             size = np.abs(sizes).sum(axis=1)
@@ -87,7 +89,7 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
             far = int(np.argmax(np.abs(scaled - scaled[largest]).sum(axis=1)))
         columns_of = range(min(sizes.shape[1], _EXTREMES)) if sizes.shape[1] > 1 else ()
         ends = [int(end(sizes[:, at])) for at in columns_of for end in (np.argmax, np.argmin)]
-        found = [*changed, largest, int(np.argmin(size[:number])), far, smallest, *ends]
+        found = [*changed, *missing, largest, int(np.argmin(size[:number])), far, smallest, *ends]
 
     def record(at: int) -> Any:
         return [
@@ -250,10 +252,19 @@ def _leaves(record: Any) -> Iterator[Any]:
         yield record
 
 
+def _missing(column: Sequence[Any]) -> list[int]:
+    """The first record with a missing value, NaN or None, if there is one."""
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        lacking = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=np.bool_)
+        return np.flatnonzero(lacking.reshape(len(column), -1).any(axis=1))[:1].tolist()
+    found = (at for at, each in enumerate(column) if any(one is None or one != one for one in _leaves(each)))  # noqa: PLR0124
+    return list(itertools.islice(found, 1))
+
+
 def _sizes(columns: Sequence[Sequence[Any]]) -> NDArray[np.float64] | None:
     """The numbers of each record, [n, d]; their sum and their count, if records differ in length.
 
-    None if there are no numbers, or if one is not finite.
+    A missing number counts as 0. None if there are no numbers, or if one is infinite.
     """
     found = []
     try:
@@ -266,7 +277,7 @@ def _sizes(columns: Sequence[Sequence[Any]]) -> NDArray[np.float64] | None:
             if len({len(row) for row in rows}) > 1:
                 rows = [[sum(row), float(len(row))] for row in rows]
             found.append(np.array(rows, dtype=float))
-        made = np.hstack(found)
+        made = np.nan_to_num(np.hstack(found), nan=0.0, posinf=np.inf, neginf=-np.inf)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
     return made if made.size and np.isfinite(made).all() else None

@@ -40,7 +40,14 @@ _PEOPLE = [
     )
 ]
 _PEOPLE_OTHER = [*_PEOPLE[:2], {**_PEOPLE[2], "age": 33}, *_PEOPLE[3:]]
+_MIDDLE = np.concatenate([_ROWS[:7], [0.2], _ROWS[8:]])
+_MIDDLE_OTHER = np.concatenate([_ROWS[:7], [0.8], _ROWS[8:]])
+_GAPS, _GAPS_OTHER = (np.where(np.arange(60) % 9 == 4, np.nan, rows) for rows in (_MIDDLE, _MIDDLE_OTHER))
 _PAIRS = {
+    "points moved": Pair(_POINTS, np.concatenate([_POINTS[:20], [[0.1, 0.2]], _POINTS[21:]])),
+    "middle": Pair(_MIDDLE, _MIDDLE_OTHER),
+    "gaps": Pair(_GAPS, _GAPS_OTHER),
+    "gaps removed": Pair(_GAPS, np.delete(_GAPS, 7)),
     "replaced": Pair(_ROWS, _OTHER),
     "removed": Pair(_ROWS, np.delete(_ROWS, 7)),
     "points": Pair(_POINTS, _POINTS_OTHER),
@@ -145,6 +152,51 @@ def _winsorised(data: Any, curator: Curator, *, planted: bool) -> Any:
     return curator.release(np.clip(data, low, high).mean(), noise, label="mean")
 
 
+def _of_median_norm(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """Rows clipped to the median of their norms and divided by it, or clipped to a public norm."""
+    norms = np.linalg.norm(data, axis=1)
+    bound = float(np.median(norms)) if planted else 1.0
+    rows = data / np.maximum(norms, max(bound, 1e-9))[:, None]
+    return curator.release(rows.sum(axis=0), Gaussian(sigma=8.0, sensitivity=L2(2.0)), label="sum")
+
+
+def _tuned(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """Three steps of descent, at the rate with the least loss on the records or at a public one."""
+    x, y = data
+
+    def descent(rate: float, summed: Callable[[int, Any], Any]) -> Any:
+        weights = np.zeros(2)
+        for step in range(3):
+            gradients = (x @ weights - y)[:, None] * x
+            gradients /= np.maximum(1.0, np.linalg.norm(gradients, axis=1, keepdims=True))
+            weights = weights - rate / 40 * summed(step, gradients.sum(axis=0))
+        return weights
+
+    def noisy(step: int, total: Any) -> Any:
+        return curator.release(total, Gaussian(sigma=8.0, sensitivity=L2(2.0)), label=f"gradient {step}")
+
+    rates = (0.05, 0.2, 0.8)
+    losses = [((x @ descent(rate, lambda _, total: total) - y) ** 2).sum() for rate in rates]
+    return descent(rates[int(np.argmin(losses))] if planted else 0.2, noisy)
+
+
+def _of_quantile(data: Any, curator: Curator, *, planted: bool) -> Any:
+    high = float(np.quantile(data, 0.95)) if planted else 1.0
+    return curator.release(np.clip(data, 0.0, high).sum(), _SUM, label="sum")
+
+
+def _filled_forward(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """A missing number is the last one before it, or 0."""
+    rows = pd.Series(data).ffill() if planted else pd.Series(data)
+    return curator.release(float(rows.fillna(0.0).clip(0.0, 1.0).sum()), _SUM, label="sum")
+
+
+def _increments(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """Sizes of the steps from the row before, each of which two records move, or of the rows."""
+    rows = pd.Series(data).ffill().diff() if planted else pd.Series(data)
+    return curator.release(float(rows.fillna(0.0).abs().clip(0.0, 1.0).sum()), _SUM, label="sum")
+
+
 def _rewards(data: Any, curator: Curator, *, planted: bool) -> Any:
     """Rewards over the largest of them, or as they are."""
     rewards = data.rewards / max(data.rewards.max(), 1e-9) if planted else data.rewards
@@ -219,8 +271,9 @@ def _verdict(algorithm: Algorithm, pair: Pair, unit: str, relation: Any) -> str:
     claim = Claim(ApproxDP(epsilon=9.0, delta=1e-5), unit=unit, neighbouring=relation)
     found = audit(algorithm, pair, claim=claim)
     kinds = " ".join(dict.fromkeys(finding.kind for finding in found.findings))
-    smallest = (found.event or "").rpartition("smallest pair that still shows the first finding: ")[2]
-    return " ".join(filter(None, [str(found.verdict), kinds, f"({smallest})" if kinds else ""]))
+    return " ".join(
+        filter(None, [str(found.verdict), kinds, found.smallest_pair and f"({found.smallest_pair})"])
+    )
 
 
 def _cases(name: str, algorithm: Any, pair: str) -> list[Case]:
@@ -291,8 +344,25 @@ def _public_noise(stream: str) -> Case:
     def verdict() -> str:
         return _verdict(_noised_by(stream), _PAIRS["replaced"], "record", "replace-one")
 
-    expected = "REFUTED leak .*" if planted else "INCONCLUSIVE"  # no density of it is known
+    expected = "REFUTED leak" if planted else "INCONCLUSIVE"  # no density of it is known
     return Case("public noise", f"noise of an own sampler: {stream}", planted, verdict, expected)
+
+
+def _of_loss(name: str, sigma: float) -> Case:
+    """A ledger that is true, and a claim of epsilon that half of the claimed noise does not meet."""
+    planted = sigma < 1.0
+
+    def verdict() -> str:
+        def target(data: Any, curator: Curator) -> Any:
+            noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+            return curator.release(np.clip(data, 0.0, 1.0).sum(), noise, label="sum")
+
+        claim = Claim(ApproxDP(epsilon=4.38, delta=1e-5), unit="record", neighbouring="replace-one")
+        found = audit(target, _PAIRS["replaced"], claim=claim)
+        return f"{found.verdict} {found.smallest_pair}"
+
+    expected = r"REFUTED 1 record against 1 record, \[.*\] and \[.*\]" if planted else "NOT_REFUTED None"
+    return Case("the exact loss alone", name, planted, verdict, expected)
 
 
 _COUNTS, _MORE_COUNTS = np.array([[10.0, 20.0, 30.0], [11.0, 20.0, 30.0]])
@@ -316,6 +386,15 @@ CASES: list[Case] = [
     *_cases("trimmed at quantiles", _trimmed, "replaced"),
     *_cases("trimmed at quantiles", _trimmed, "removed"),
     *_cases("winsorised at quantiles", _winsorised, "replaced"),
+    *_cases("clipped to the median norm", _of_median_norm, "points moved"),
+    *_cases("clipped to the median norm", _of_median_norm, "points removed"),
+    *_cases("rate of the least loss", _tuned, "training"),
+    *_cases("rate of the least loss", _tuned, "training removed"),
+    *_cases("clipped to a quantile", _of_quantile, "middle"),
+    *_cases("clipped to a quantile", _of_quantile, "removed"),
+    *_cases("filled from the row before", _filled_forward, "gaps"),
+    *_cases("filled from the row before", _filled_forward, "gaps removed"),
+    *_cases("increments from the row before", _increments, "gaps"),
     *_cases("rewards over the largest", _rewards, "trajectories"),
     *_cases("update when a private count doubles", _schedule, "trajectories"),
     *_cases("levels of the data", _levels, "people"),
@@ -323,6 +402,7 @@ CASES: list[Case] = [
     _table("table scaled by its own range", _of_range, planted=True),
     _table("table without rows like another unit's", _of_distinct, planted=True),
     _table("table scaled by a public range", _of_tens, planted=False),
+    *(_of_loss(name, sigma) for name, sigma in (("half the noise", 0.5), ("noise as stated", 1.0))),
     *map(_public_noise, ("public", "seed", "curator")),
     _innocent("vector of counts", _statistics, Pair(_COUNTS, _MORE_COUNTS)),
     _innocent("total of a vector of counts", _total, Pair(_COUNTS, _MORE_COUNTS)),

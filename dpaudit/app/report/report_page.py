@@ -6,7 +6,7 @@ from typing import Any
 
 from dpaudit.app.report.evaluation import RELATIONS, best_guess, evaluation, leading, unjudged
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
-from dpaudit.app.text.audits import could_refute_any
+from dpaudit.app.text.audits import could_refute_any, tested
 from dpaudit.app.text.conditions import WARNED, sentences
 from dpaudit.app.text.output import assured, counted, lower
 from dpaudit.app.text.tables import (
@@ -240,8 +240,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
     yield _filled(columns, list(map(_audit_row, certificate.audits)), numbers=columns[2:])
     for audit in certificate.audits:
         lines = [_finding(finding) for finding in audit.findings]
-        if audit.event:
-            lines.append(f"tested: {audit.event}")
+        lines += tested(audit)
         lines += [
             f"not checked: {one}" for one in sentences(c for c in audit.not_checked if c.code in WARNED)
         ]

@@ -104,4 +104,10 @@ def _figures(audit: Audit) -> list[str]:
     elif audit.largest_refutable_epsilon is not None:
         most = f"epsilon {lower(audit.largest_refutable_epsilon)} at delta {audit.delta:g}"
         runs += f": at most {most} could have been refuted"
-    return [*figures, runs] if audit.event is None else [*figures, runs, f"tested: {audit.event}"]
+    return [*figures, runs, *tested(audit)]
+
+
+def tested(audit: Audit) -> list[str]:
+    """What was tested and searched, and the smallest pair that refutes, one line each."""
+    told = {"tested": audit.event, "searched": audit.searched, "smallest pair": audit.smallest_pair}
+    return [f"{name}: {words}" for name, words in told.items() if words]

@@ -57,7 +57,7 @@ def test_a_search_is_the_default_and_can_be_left_out(in_process: bool) -> None:
     assert audited(scaled, in_process=in_process, search_pairs=False).verdict is Experiment.NOT_REFUTED
     found = audited(scaled, in_process=in_process, keep_pair=kept.append)
     assert (found.verdict, found.pairs) == (Experiment.REFUTED, 2)
-    assert "the smallest pair that still shows the first finding" in str(found.event)
+    assert found.smallest_pair
     made: dict[str, Any] = {}
     exec(kept[0], made)  # noqa: S102  (the file that an audit wrote)
     again = audited(scaled, made["pair"](), search_pairs=False, in_process=True)
@@ -162,9 +162,9 @@ def test_a_given_pair_s_finding_is_made_small_too() -> None:
     given = Pair(np.linspace(0.0, 1.0, 40), np.linspace(0.0, 1.0, 40)[:-1])
     found = audited(leaky, given)
     assert found.pairs == 1
-    assert "2 records against 1 record, [0.0, 1.0] and [0.0]" in str(found.event)
+    assert "2 records against 1 record, [0.0, 1.0] and [0.0]" in str(found.smallest_pair)
     private = audited(leaky, Pair(given.data, given.neighbour, stand_ins=(np.zeros(2),)))
-    assert str(private.event).endswith("2 records against 1 record")
+    assert private.smallest_pair == "2 records against 1 record"
 
 
 @pytest.mark.parametrize(
