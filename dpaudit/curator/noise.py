@@ -1,6 +1,7 @@
 """Where a curator's noise comes from: drawn live, left out, or repeated from a transcript."""
 
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -79,21 +80,23 @@ class NamedSamples(Generic[_Kept]):
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
         self._forgotten: set[str] = set()
+        self._lock = threading.Lock()  # two threads that release at the same time are on one draw
 
     def find(self, sample: str, make: Callable[[], _Kept], label: str) -> _Kept:
         """Return what is kept of a sample, made now if it is new; raises `ScheduleBroken`: forgotten."""
-        if sample in self._forgotten:
-            what = f"sample {sample!r}, which {MOST_SAMPLES} others have followed"
-            why = "who was drawn is kept for the last samples only"
-            remedy = "make all releases of a sample before those of later ones"
-            raise ScheduleBroken(what, where=f"release {label!r}", why=why, remedy=remedy)
-        if sample not in self._kept:
-            self._kept[sample] = make()
-            if len(self._kept) > MOST_SAMPLES:
-                first = next(iter(self._kept))
-                del self._kept[first]
-                self._forgotten.add(first)
-        return self._kept[sample]
+        with self._lock:
+            if sample in self._forgotten:
+                what = f"sample {sample!r}, which {MOST_SAMPLES} others have followed"
+                why = "who was drawn is kept for the last samples only"
+                remedy = "make all releases of a sample before those of later ones"
+                raise ScheduleBroken(what, where=f"release {label!r}", why=why, remedy=remedy)
+            if sample not in self._kept:
+                self._kept[sample] = make()
+                if len(self._kept) > MOST_SAMPLES:
+                    first = next(iter(self._kept))
+                    del self._kept[first]
+                    self._forgotten.add(first)
+            return self._kept[sample]
 
 
 class NoiseSource(Protocol):

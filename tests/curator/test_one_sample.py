@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import datetime as dt
+import threading
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -18,7 +22,8 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L1
 from dpaudit.curator.coins import Coins, ForcedSamples
 from dpaudit.curator.curator import Curator
-from dpaudit.curator.noise import MOST_SAMPLES, LiveNoise, ReplayedNoise, Transcript
+from dpaudit.curator.noise import MOST_SAMPLES, LiveNoise, NamedSamples, ReplayedNoise, Transcript
+from dpaudit.curator.records import SameRecords
 from dpaudit.errors import CannotBound, InvalidParameter, ScheduleBroken
 from dpaudit.mechanisms import FixedSizeSampled, Laplace, PoissonSampled, PrivateSelection, RandomAllocation
 from dpaudit.mechanisms import Poisson as PoissonTrials
@@ -306,3 +311,73 @@ def test_a_trial_names_no_sample() -> None:
 
     with pytest.raises(ScheduleBroken, match="lists another release"):
         curator().select_best(trial, mechanism, label="best")
+
+
+# Several threads, several curators, and one ledger.
+
+
+def test_threads_that_name_one_sample_at_the_same_time_are_on_one_draw() -> None:
+    kept: NamedSamples[list[int]] = NamedSamples()
+    inside, found = threading.Event(), list[list[int]]()
+
+    def slow() -> list[int]:
+        inside.set()
+        other.join(timeout=0.2)  # the other thread asks meanwhile
+        return [1]
+
+    def second() -> None:
+        inside.wait()
+        found.append(kept.find("s", lambda: [2], "b"))
+
+    other = threading.Thread(target=second)
+    other.start()
+    found.append(kept.find("s", slow, "a"))
+    other.join()
+    assert found == [[1], [1]]
+
+
+def test_records_that_change_are_other_records() -> None:
+    own, data = curator(), [{"x": 0.5, "seen": [1, 2]}, {"x": 1.0, "seen": []}]
+    stated: Any = {"bound": 1.0, "mechanism": HALF, "sample": "s", "map": lambda record: record["x"]}
+    own.release_sum(data, label="a", **stated)
+    own.release_sum(iter(data), label="b", **stated)
+    data[0]["seen"].append(3)  # type: ignore[union-attr]  # a list
+    with pytest.raises(InvalidParameter, match="with other values or in another order"):
+        own.release_sum(data, label="c", **stated)
+
+
+ODD: list[Any] = [
+    *(0, False, 0.0, -0.0, "0", b"0", None, [], (), {}, set(), frozenset(), [0], (0,), {0}, {0: 0}, [[0], 0]),
+    *([0, [0]], 1 << 70000, np.int64(0), np.float64(0.0), np.zeros(1), np.zeros((1, 1)), np.zeros(1, int)),
+    *(np.array([0], dtype=object), "\n", "\ud800", "other", ("other",), dt.date(2020, 1, 1), Decimal("0.0")),
+    *(Decimal("0.00"), complex(0), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+]
+
+
+def test_no_two_records_are_taken_for_each_other() -> None:
+    found = [SameRecords.of([one]) for one in ODD]
+    for one, record in zip(found, ODD, strict=True):
+        assert one.same(SameRecords.of([copy.deepcopy(record)]), plain_alone=True)
+    assert len({one.digest for one in found}) == len(ODD)
+
+
+def test_records_that_are_not_plain_are_told_apart_as_objects() -> None:
+    one, other = object(), object()
+    before = SameRecords.of([one, 1.0, other])
+    assert before.same(SameRecords.of([one, 1.0, other]), plain_alone=False)
+    assert not before.same(SameRecords.of([other, 1.0, one]), plain_alone=False)
+    assert before.same(SameRecords.of([other, 1.0, one]), plain_alone=True)
+    assert not before.same(SameRecords.of([one, other, 1.0]), plain_alone=True)
+
+
+def test_each_curator_of_a_ledger_draws_its_own_samples() -> None:
+    own = curator()
+    own.release_sum(ROWS, bound=1.0, mechanism=HALF, label="a", sample="s")
+    batched(own, 1)
+    other = Curator(own.ledger, LiveNoise(4))
+    with pytest.raises(ScheduleBroken, match="another curator drew"):
+        other.release_sum(ROWS, bound=1.0, mechanism=HALF, label="b", sample="s")
+    batched(other, 1)
+    batched(own, 1)
+    names = [f"batch {number}" for number in (1, 1, 2, 2, 3, 3)]
+    assert [release.sample for release in own.ledger] == ["s", *names]
