@@ -26,7 +26,7 @@ from dpaudit.curator.clipping import OF_EACH, bounded, doubles, require_unmasked
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.mapping import mapped
 from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
-from dpaudit.curator.purity import knows_its_argument_alone
+from dpaudit.curator.purity.reader import knows_its_argument_alone
 from dpaudit.curator.records import SameRecords, listed
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.curator.thresholds import Comparisons

@@ -17,7 +17,7 @@ import pytest
 from dpaudit import L2, Gaussian, Ledger, Neighbouring, NoNoise, Transcript
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.mapping import mapped
-from dpaudit.curator.purity import knows_its_argument_alone
+from dpaudit.curator.purity.reader import knows_its_argument_alone
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.header import Header
 

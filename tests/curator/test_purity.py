@@ -31,7 +31,7 @@ import scipy.special
 from numpy import linalg
 from scipy.special import expit
 
-from dpaudit.curator.purity import knows_its_argument_alone
+from dpaudit.curator.purity.reader import knows_its_argument_alone
 
 MEAN = 3.0
 CONSTANT = math.pi
