@@ -15,7 +15,7 @@ table when it is taken out again.
 import itertools
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Self
@@ -24,9 +24,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.claims.arguments import require_kind
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array
+from dpaudit.ledger.releases import Partition
+from dpaudit.mechanisms import Array, Exponential
+from dpaudit.tables.bounded import (
+    Answer,
+    Bounded,
+    by_group,
+    cell_sums,
+    exact_sums,
+    query_words,
+    unit_groups,
+    unit_reach,
+)
+from dpaudit.tables.noise import choice_epsilon, share
+from dpaudit.tables.plan import Bins, Measure
 
 #: How many choices are compared at most; scores of more would take more than a second.
 MOST_CHOICES: Final = 2**20
@@ -120,3 +134,58 @@ class Quantiles:
             moved += np.abs(nearest - away)
             away = nearest
         return -(moved + np.abs(away)).astype(np.float64)
+
+
+def quantiles(
+    of: Bounded,
+    column: str,
+    q: float | Sequence[float],
+    bounds: tuple[float, float],
+    cost: AnyGuarantee,
+    candidates: int,
+    label: str | None,
+) -> Answer:
+    """Choose quantiles of each group among candidates between two bounds; see `Table.quantile`."""
+    lower, upper = bounds
+    several = isinstance(q, Iterable) and getattr(q, "ndim", 1) > 0
+    given: list[Any] = list(q) if several else [q]  # type: ignore[arg-type]  # `several`: it is an Iterable
+    asked = Quantiles.of(given, candidates)
+    words = f"{', '.join(f'{float(each):g}' for each in given)} quantile{'s' if len(given) > 1 else ''}"
+    label = label or query_words(of, f"{words} of {column}")
+    if of.rows_per_unit is None:
+        unit_reach(of, Measure("rows")).sensitivity(of.relation, "l1", f"release {label!r}")
+    moved = asked.score_sensitivity(of.rows_per_unit or 0, of.relation)
+    apart = len(of.groups) > 1 and unit_groups(of) == 1
+    met = of.relation.parts_touched(split_by_values=True) if apart else len(of.groups)
+    cost = cost if met == 1 else share(cost, met, f"release {label!r}")
+    mechanism = Exponential(epsilon=choice_epsilon(cost, f"release {label!r}"))
+    points = [float(each) for each in np.linspace(lower, upper, candidates)]
+    # Bins end right above each candidate and right below the next one, so that none is counted in both.
+    above = [math.nextafter(point, math.inf) for point in points]
+    edges = tuple(sorted({*points, *above}))
+    place = {edge: i for i, edge in enumerate(edges)}
+    sums = exact_sums(of, (Measure("rows"),), Bins(column, edges))
+    choices = asked.choices()
+    scores = []
+    for group in of.groups:
+        reached = np.cumsum([cell_sums(sums, (*group, i))[0] for i in range(len(edges) + 1)])
+        below, up_to = (reached[[place[edge] for edge in each]] for each in (points, above))
+        below[0], up_to[-1] = 0, reached[-1]  # values beyond the bounds are moved to them
+        scores.append(asked.scores(choices, below, up_to, int(reached[-1])))
+    found = []
+    with of.curator.lock:
+        # A split of its own: of other rows, or among other groups, a unit may be in another part.
+        split = f"{label}, from release {of.curator.ledger.number + 1}"
+        for group, its_scores in zip(of.groups, scores, strict=True):
+            name = ", ".join(map(str, group))
+            part = Partition(part=name, split=split, by="values") if apart else None
+            chosen = of.curator.select(
+                its_scores,
+                mechanism,
+                label=f"{label}: {name}" if of.keys else label,
+                score_sensitivity=moved,
+                partition=part,
+            )
+            values = [points[i] for i in choices[chosen]]
+            found.append(values if several else values[0])
+    return by_group(of, found)

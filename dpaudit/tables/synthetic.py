@@ -11,12 +11,26 @@ The rows are made of what was released, by the library mbi, outside of the algor
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import InvalidParameter, MissingExtra
+from dpaudit.mechanisms import Exponential, Gaussian
+from dpaudit.tables.bounded import (
+    Bounded,
+    cell_sums,
+    exact_sums,
+    in_groups,
+    release_measure,
+    release_noise,
+    unit_reach,
+)
+from dpaudit.tables.noise import choice_epsilon, share
+from dpaudit.tables.plan import Measure
 
 #: Columns, the values of each, a noisy count for each combination in their order, and its standard deviation.
 Marginal: TypeAlias = dict[str, Any]
@@ -51,6 +65,49 @@ def open_pairs(chosen: Sequence[tuple[str, str]], names: Sequence[str]) -> list[
     for a, b in chosen:
         part = {name: part[b] if each == part[a] else each for name, each in part.items()}
     return [(a, b) for a, b in itertools.combinations(names, 2) if part[a] != part[b]]
+
+
+def marginals(
+    of: Bounded, columns: Mapping[str, Sequence[Any]], cost: AnyGuarantee, label: str
+) -> list[Marginal]:
+    """Release the counts of columns, and of a tree of pairs; see `Table.marginals`."""
+    names, where = require_columns(columns, groups=bool(of.keys)), f"release {label!r}"
+    third = share(cost, 3, where)
+    each_pair = share(third, len(names) - 1, where)
+    choice = Exponential(epsilon=choice_epsilon(each_pair, where))
+    pairs = {
+        (a, b): in_groups(of, [a, b], keys={a: columns[a], b: columns[b]})
+        for a, b in itertools.combinations(names, 2)
+    }
+    moved = unit_reach(of, Measure("rows"), one_cell=False).sensitivity(of.relation, "l1", where)
+    found: dict[tuple[str, ...], Marginal] = {}
+    for name in names:
+        grouped = in_groups(of, name, keys=columns[name])
+        found[name,] = _marginal(grouped, share(third, len(names), where), label)
+    scores = {}
+    for (a, b), grouped in pairs.items():
+        sums = exact_sums(of, (Measure("rows"),), by=(a, b), groups=grouped.groups)
+        exact = [cell_sums(sums, group)[0] for group in grouped.groups]
+        scores[a, b] = distance(exact, found[a,], found[b,])
+    chosen: list[tuple[str, str]] = []
+    while left := open_pairs(chosen, names):
+        weights = np.array([scores[pair] for pair in left], dtype=np.float64)
+        place = of.curator.select(weights, choice, label=f"{label}: a pair", score_sensitivity=moved)
+        chosen.append(left[place])
+        found[left[place]] = _marginal(pairs[left[place]], each_pair, label)
+    return list(found.values())
+
+
+def _marginal(grouped: Bounded, cost: AnyGuarantee, label: str) -> Marginal:
+    label = f"{label}: {', '.join(grouped.keys)}"
+    noise = release_noise(grouped, Measure("rows"), label, cost)
+    counts = release_measure(grouped, Measure("rows"), label, cost)
+    return {
+        "columns": list(grouped.keys),
+        "values": [list(dict.fromkeys(each)) for each in zip(*grouped.groups, strict=True)],
+        "counts": list(counts.values()),
+        "deviation": noise.sigma if isinstance(noise, Gaussian) else math.sqrt(2.0) * noise.scale,
+    }
 
 
 def synthetic_rows(

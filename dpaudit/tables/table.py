@@ -2,77 +2,43 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import numbers
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias
+from typing import Any, Literal, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
-from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import ClaimMismatch, InvalidParameter
-from dpaudit.ledger.ledger import Ledger
-from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import AnyMechanism, Array, Exponential, Gaussian, KeySelection, Laplace
-from dpaudit.mechanisms.selecting.keys import Keys
-from dpaudit.models import as_double, up
+from dpaudit.mechanisms import KeySelection
 from dpaudit.noise.grid import OnGrid
+from dpaudit.tables.arguments import bin_edges, key_columns, value_range
 from dpaudit.tables.asking import complete, no_such
-from dpaudit.tables.cells import word
-from dpaudit.tables.frames import Frame, opened, require_known_units
-from dpaudit.tables.noise import Reach, choice_epsilon, least_noise, share
-from dpaudit.tables.plan import LARGEST_EXACT, Bins, Key, Kind, Measure, Plan, Sums, square, value
-from dpaudit.tables.quantiles import Quantiles
-from dpaudit.tables.synthetic import Marginal, distance, open_pairs, require_columns
-
-#: A number for each group, or the only number where there are no groups.
-Answer: TypeAlias = Any
-
-#: Rows of one cell whose sums stay below 2^62.
-_MOST_ROWS: Final = 2**32
-#: The largest bound on a value: sums of its squares stay below what a double holds.
-_LARGEST: Final = 2.0**400
-#: How many edges a histogram may have.
-_MOST_EDGES: Final = 1000
-
-
-class Releases(Protocol):
-    """What a table needs of a curator."""
-
-    ledger: Ledger
-    lock: threading.RLock
-
-    def release(
-        self, value: OnGrid, mechanism: AnyMechanism, *, label: str, claimed: AnyGuarantee | None = None
-    ) -> Array:
-        """As `Curator.release`."""
-
-    def release_keys(
-        self, keys: Keys, units: ArrayLike, mechanism: KeySelection, *, label: str
-    ) -> list[tuple[Any, ...]]:
-        """As `Curator.release_keys`."""
-
-    def select(
-        self,
-        scores: Array,
-        mechanism: Exponential,
-        *,
-        label: str,
-        score_sensitivity: float,
-        partition: Partition | None = None,
-    ) -> int:
-        """As `Curator.select`."""
+from dpaudit.tables.bounded import (
+    Answer,
+    Bounded,
+    by_group,
+    cell_sums,
+    exact_sums,
+    in_groups,
+    query_words,
+    release_measure,
+    release_noise,
+)
+from dpaudit.tables.frames import opened
+from dpaudit.tables.moments import moments
+from dpaudit.tables.noise import Reach
+from dpaudit.tables.plan import Bins, Measure, value
+from dpaudit.tables.quantiles import quantiles
+from dpaudit.tables.synthetic import Marginal, marginals
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Bounded):
     """A data frame of which every unit contributes a bounded part; made by `Curator.table`.
 
     Nothing is computed before a release. Each release adds up whole numbers where the rows are, and the noise
@@ -85,15 +51,6 @@ class Table:
         groups: the groups that are answered, one value for each key.
         hash_key: public; it decides which rows and groups of a unit with too many are kept.
     """
-
-    curator: Releases
-    frame: Frame
-    unit: str
-    rows_per_unit: int | None = None
-    groups_per_unit: int | None = None
-    keys: tuple[str, ...] = ()
-    groups: tuple[Key, ...] = ((),)
-    hash_key: str = ""
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say what may have been meant by a method that there is not; raises `AttributeError`."""
@@ -145,11 +102,7 @@ class Table:
         Raises:
             InvalidParameter: unknown columns, no keys, keys of mixed types or of another than the column's.
         """
-        names = self._key_columns(by, "group_by", "number")
-        groups = _groups(names, keys)
-        for i, name in enumerate(names):
-            self._require_keys(name, [group[i] for group in groups])
-        return replace(self, keys=names, groups=tuple(dict.fromkeys(groups)))
+        return in_groups(self, by, keys)
 
     @complete("select_keys")
     def select_keys(
@@ -175,7 +128,7 @@ class Table:
         Raises:
             InvalidParameter: as `group_by`; the cost is no `ApproxDP`, or a unit's groups are not bounded.
         """
-        names = self._key_columns(by, "select_keys")
+        names = key_columns(self.frame, self.unit, by, "select_keys")
         for name in names:
             if name in self.frame.of_numpy and self.frame.kinds[name] != "objects":
                 what = f"column {name!r} of numpy's type {self.frame.columns[name].lower()}"
@@ -187,12 +140,12 @@ class Table:
         require_kind(cost, ApproxDP, "select_keys(cost=)")
         bounds = [each for each in (self.groups_per_unit, self.rows_per_unit) if each is not None]
         Reach(None, min(bounds, default=None), Fraction(0), Fraction(1), single=True).sensitivity(
-            self._relation, "l1", where
+            self.relation, "l1", where
         )
         # Where a unit is replaced, it leaves so many groups and enters as many others.
-        changes = int(self._relation.sum_sensitivity(min(bounds), "l1"))
+        changes = int(self.relation.sum_sensitivity(min(bounds), "l1"))
         mechanism = KeySelection(method=method, epsilon=cost.epsilon, delta=cost.delta, changes=changes)
-        sums = self._sums((Measure("units"),), by=names)
+        sums = exact_sums(self, (Measure("units"),), by=names)
         units = [each[0] for each in sums.values()]
         found = self.curator.release_keys(list(sums), units, mechanism, label=label)
         return [key[0] for key in found] if len(names) == 1 else found
@@ -208,12 +161,12 @@ class Table:
         Raises:
             InvalidParameter: the bounds or the cost do not allow it.
         """
-        return self._released(Measure("rows"), label or self._words("count"), cost)
+        return release_measure(self, Measure("rows"), label or query_words(self, "count"), cost)
 
     @complete("count_distinct_units")
     def count_distinct_units(self, *, cost: AnyGuarantee, label: str | None = None) -> Answer:
         """How many units, of each group; arguments as in `count`."""
-        return self._released(Measure("units"), label or self._words("units"), cost)
+        return release_measure(self, Measure("units"), label or query_words(self, "units"), cost)
 
     @complete("sum")
     def sum(
@@ -227,9 +180,9 @@ class Table:
         Raises:
             InvalidParameter: no such column, it holds no numbers, or `lower` is not below `upper`.
         """
-        label = label or self._words(f"sum of {column}")
-        lower, upper = self._range(column, lower, upper, "sum")
-        return self._released(value(column, lower, upper), label, cost)
+        label = label or query_words(self, f"sum of {column}")
+        lower, upper = value_range(self.frame, column, lower, upper, "sum")
+        return release_measure(self, value(column, lower, upper), label, cost)
 
     @complete("mean")
     def mean(
@@ -240,7 +193,7 @@ class Table:
         They are the number of values and their sum, counted from the middle of the range; each costs half.
         Raises as `sum`.
         """
-        return self._moments(column, lower, upper, cost, label or self._words(f"mean of {column}"), 1)
+        return moments(self, column, lower, upper, cost, label or query_words(self, f"mean of {column}"), 1)
 
     @complete("variance")
     def variance(
@@ -250,7 +203,9 @@ class Table:
 
         The mean's two, and the sum of squared distances from the middle; each costs a third. Raises as `sum`.
         """
-        return self._moments(column, lower, upper, cost, label or self._words(f"variance of {column}"), 2)
+        return moments(
+            self, column, lower, upper, cost, label or query_words(self, f"variance of {column}"), 2
+        )
 
     @complete("histogram")
     def histogram(
@@ -261,17 +216,17 @@ class Table:
         Values outside are counted in the first and in the last bin, missing ones nowhere. All bins are one
         release. Raises as `sum`, and for edges that do not increase.
         """
-        inner = self._edges(column, edges, "histogram")[1:-1]
-        label = label or self._words(f"histogram of {column}")
+        inner = bin_edges(self.frame, column, edges)[1:-1]
+        label = label or query_words(self, f"histogram of {column}")
         bins = Bins(column, inner)
         cells = [(*group, i) for group in self.groups for i in range(len(inner) + 1)]
         measure = Measure("rows")
-        noise = self._noise(measure, label, cost, one_cell=len(cells) == 1)
-        sums = self._sums((measure,), bins)
-        exact = OnGrid(np.array([_of(sums, cell)[0] for cell in cells], dtype=np.int64), 0)
+        noise = release_noise(self, measure, label, cost, one_cell=len(cells) == 1)
+        sums = exact_sums(self, (measure,), bins)
+        exact = OnGrid(np.array([cell_sums(sums, cell)[0] for cell in cells], dtype=np.int64), 0)
         noisy = self.curator.release(exact, noise, label=label, claimed=cost)
         rows = noisy.reshape(len(self.groups), len(inner) + 1)
-        return self._answer([[float(each) for each in row] for row in rows])
+        return by_group(self, [[float(each) for each in row] for row in rows])
 
     @complete("quantile")
     def quantile(
@@ -309,48 +264,15 @@ class Table:
         Raises:
             InvalidParameter: as `sum`, and for `q` and `candidates` out of range.
         """
-        lower, upper = self._range(column, lower, upper, "quantile")
-        several = isinstance(q, Iterable) and getattr(q, "ndim", 1) > 0
-        given: list[Any] = list(q) if several else [q]  # type: ignore[arg-type]  # `several`: it is an Iterable
-        asked = Quantiles.of(given, candidates)
-        words = f"{', '.join(f'{float(each):g}' for each in given)} quantile{'s' if len(given) > 1 else ''}"
-        label = label or self._words(f"{words} of {column}")
-        if self.rows_per_unit is None:
-            self._reach(Measure("rows")).sensitivity(self._relation, "l1", f"release {label!r}")
-        moved = asked.score_sensitivity(self.rows_per_unit or 0, self._relation)
-        apart = len(self.groups) > 1 and self._groups_of_a_unit() == 1
-        met = self._relation.parts_touched(split_by_values=True) if apart else len(self.groups)
-        cost = cost if met == 1 else share(cost, met, f"release {label!r}")
-        mechanism = Exponential(epsilon=choice_epsilon(cost, f"release {label!r}"))
-        points = [float(each) for each in np.linspace(lower, upper, candidates)]
-        # Bins end right above each candidate and right below the next one, so that none is counted in both.
-        above = [math.nextafter(point, math.inf) for point in points]
-        edges = tuple(sorted({*points, *above}))
-        place = {edge: i for i, edge in enumerate(edges)}
-        sums = self._sums((Measure("rows"),), Bins(column, edges))
-        choices = asked.choices()
-        scores = []
-        for group in self.groups:
-            reached = np.cumsum([_of(sums, (*group, i))[0] for i in range(len(edges) + 1)])
-            below, up_to = (reached[[place[edge] for edge in each]] for each in (points, above))
-            below[0], up_to[-1] = 0, reached[-1]  # values beyond the bounds are moved to them
-            scores.append(asked.scores(choices, below, up_to, int(reached[-1])))
-        found = []
-        with self.curator.lock:
-            # A split of its own: of other rows, or among other groups, a unit may be in another part.
-            split = f"{label}, from release {self.curator.ledger.number + 1}"
-            for name, of in zip(map(_name, self.groups), scores, strict=True):
-                part = Partition(part=name, split=split, by="values") if apart else None
-                chosen = self.curator.select(
-                    of,
-                    mechanism,
-                    label=f"{label}: {name}" if self.keys else label,
-                    score_sensitivity=moved,
-                    partition=part,
-                )
-                numbers_of = [points[i] for i in choices[chosen]]
-                found.append(numbers_of if several else numbers_of[0])
-        return self._answer(found)
+        return quantiles(
+            self,
+            column,
+            q,
+            value_range(self.frame, column, lower, upper, "quantile"),
+            cost,
+            candidates,
+            label,
+        )
 
     @complete("marginals")
     def marginals(
@@ -371,239 +293,7 @@ class Table:
         Raises:
             InvalidParameter: as `group_by` and `count`, and for a table with groups.
         """
-        names, where = require_columns(columns, groups=bool(self.keys)), f"release {label!r}"
-        third = share(cost, 3, where)
-        each_pair = share(third, len(names) - 1, where)
-        choice = Exponential(epsilon=choice_epsilon(each_pair, where))
-        pairs = {
-            (a, b): self.group_by([a, b], keys={a: columns[a], b: columns[b]})
-            for a, b in itertools.combinations(names, 2)
-        }
-        moved = self._reach(Measure("rows"), one_cell=False).sensitivity(self._relation, "l1", where)
-        found: dict[tuple[str, ...], Marginal] = {}
-        for name in names:
-            grouped = self.group_by(name, keys=columns[name])
-            found[name,] = self._marginal(grouped, share(third, len(names), where), label)
-        scores = {}
-        for (a, b), grouped in pairs.items():
-            sums = self._sums((Measure("rows"),), by=(a, b), groups=grouped.groups)
-            exact = [_of(sums, group)[0] for group in grouped.groups]
-            scores[a, b] = distance(exact, found[a,], found[b,])
-        chosen: list[tuple[str, str]] = []
-        while left := open_pairs(chosen, names):
-            of = np.array([scores[pair] for pair in left], dtype=np.float64)
-            place = self.curator.select(of, choice, label=f"{label}: a pair", score_sensitivity=moved)
-            chosen.append(left[place])
-            found[left[place]] = self._marginal(pairs[left[place]], each_pair, label)
-        return list(found.values())
-
-    # What follows is used by the methods above.
-
-    def _marginal(self, grouped: Table, cost: AnyGuarantee, label: str) -> Marginal:
-        label = f"{label}: {', '.join(grouped.keys)}"
-        noise = self._noise(Measure("rows"), label, cost, one_cell=len(grouped.groups) == 1)
-        counts = grouped.count(cost=cost, label=label)
-        return {
-            "columns": list(grouped.keys),
-            "values": [list(dict.fromkeys(each)) for each in zip(*grouped.groups, strict=True)],
-            "counts": list(counts.values()),
-            "deviation": noise.sigma if isinstance(noise, Gaussian) else math.sqrt(2.0) * noise.scale,
-        }
-
-    def _key_columns(self, by: str | Sequence[str], method: str, *more: Kind) -> tuple[str, ...]:
-        """The columns that make groups; of `more` kinds than those that are always keys."""
-        names = (by,) if isinstance(by, str) else tuple(_listed(by, method, "by"))
-        for name in names:
-            self.frame.require_column(name, method)
-            self.frame.require_kind(name, method, "text", "whole", "boolean", "objects", *more)
-        if not names or len(set(names)) < len(names) or self.unit in names:
-            what, why = f"{method}({', '.join(map(repr, names))})", "groups are of several units"
-            remedy = f"name columns, each once, and not {self.unit!r}"
-            raise InvalidParameter(what, where=method, why=why, remedy=remedy)
-        return names
-
-    @property
-    def _relation(self) -> Neighbouring:
-        return self.curator.ledger.header.neighbouring
-
-    def _groups_of_a_unit(self) -> int | None:
-        """In how many groups a unit is at most."""
-        bounds = [each for each in (self.groups_per_unit, self.rows_per_unit) if each is not None]
-        return min([*bounds, len(self.groups)]) if bounds else None
-
-    def _reach(self, measure: Measure, shift: int = 0, *, one_cell: bool | None = None) -> Reach:
-        """What a unit's rows add up to, each counted from `shift` steps."""
-        low, high = (each - shift for each in measure.steps)
-        step = Fraction(2) ** measure.exponent
-        return Reach(
-            self.rows_per_unit,
-            self._groups_of_a_unit(),
-            min(low, 0) * step,
-            max(high, 0) * step,
-            single=measure.what == "units",
-            one_cell=len(self.groups) == 1 if one_cell is None else one_cell,
-        )
-
-    def _noise(
-        self,
-        measure: Measure,
-        label: str,
-        cost: AnyGuarantee,
-        shift: int = 0,
-        *,
-        one_cell: bool | None = None,
-    ) -> Gaussian | Laplace:
-        where, reach = f"release {label!r}", self._reach(measure, shift, one_cell=one_cell)
-        return least_noise(cost, lambda norm: reach.sensitivity(self._relation, norm, where), where)
-
-    def _sums(
-        self,
-        measures: tuple[Measure, ...],
-        bins: Bins | None = None,
-        by: tuple[str, ...] = (),
-        groups: tuple[Key, ...] = (),
-    ) -> Sums:
-        """What the rows add up to, exactly, in the table's groups, or in some or all of other columns."""
-        require_known_units(self.frame, self.unit)
-        keys, known = by or self.keys, None
-        if listed := groups if by else self.groups if self.keys else ():
-            known = tuple(tuple(dict.fromkeys(each)) for each in zip(*listed, strict=True))
-        given = None if known is None else dict(zip(keys, known, strict=True))
-        plan = Plan(
-            unit=self.unit,
-            columns=tuple((name, self._read_as(name, keys, given)) for name in sorted(self.frame.kinds)),
-            keys=keys,
-            groups=known,
-            rows_per_unit=self.rows_per_unit,
-            groups_per_unit=self.groups_per_unit if keys else None,
-            hash_key=self.hash_key,
-            measures=(*measures, Measure("rows")),
-            bins=bins,
-        )
-        sums = self.frame.sums(plan)
-        if any(each[-1] >= _MOST_ROWS for each in sums.values()):
-            what, remedy = "2^32 rows or more in one group", "bound rows_per_unit, or make smaller groups"
-            raise InvalidParameter(what, where="curator.table", why="sums are of 64 bits", remedy=remedy)
-        return sums
-
-    def _read_as(self, name: str, keys: tuple[str, ...], given: Mapping[str, Sequence[Any]] | None) -> Kind:
-        """What a column is read as: the same in every type that pandas could infer.
-
-        `given` are the keys' public values, whose type decides how objects are read; None if keys are chosen.
-        """
-        kind = self.frame.kinds[name]
-        if kind == "objects" and name in keys:
-            return "text" if given is None else "words" if isinstance(given[name][0], str) else "amounts"
-        if kind == "objects":
-            return "text" if name == self.unit else kind
-        return kind if kind == "text" or name == self.unit or name in keys else "number"
-
-    def _released(self, measure: Measure, label: str, cost: AnyGuarantee) -> Answer:
-        noise = self._noise(measure, label, cost)
-        sums = self._sums((measure,))
-        exact = OnGrid(np.array([_of(sums, group)[0] for group in self.groups], np.int64), measure.exponent)
-        noisy = self.curator.release(exact, noise, label=label, claimed=cost)
-        return self._answer([float(each) for each in noisy])
-
-    def _moments(
-        self, column: str, lower: float, upper: float, cost: AnyGuarantee, label: str, degree: int
-    ) -> Answer:
-        """The mean or the variance, from noisy sums alone."""
-        lower, upper = self._range(column, lower, upper, "mean" if degree == 1 else "variance")
-        part = share(cost, degree + 1, f"release {label!r}")
-        measures = [Measure("known", column), value(column, lower, upper)]
-        middle = sum(measures[1].steps) // 2
-        center = float(middle * Fraction(2) ** measures[1].exponent)
-        if degree == 2:
-            measures.append(square(column, lower, upper, center))
-        names = ("number of values", "sum", "sum of squares")
-        # Counted from the middle of what one row adds, a row adds at most half the range.
-        shifts = [0, *(sum(measure.steps) // 2 for measure in measures[1:])]
-        parts = list(zip(measures, names, shifts, strict=False))
-        noises = [self._noise(measure, label, part, shift) for measure, _, shift in parts]
-        sums = self._sums(tuple(measures))
-        noisy = []
-        for i, ((measure, name, shift), noise) in enumerate(zip(parts, noises, strict=True)):
-            rows = [_of(sums, group) for group in self.groups]
-            whole = np.array([each[i] - shift * each[0] if i else each[0] for each in rows], np.int64)
-            exact = OnGrid(whole, measure.exponent)
-            noisy.append(self.curator.release(exact, noise, label=f"{label}: {name}", claimed=part))
-        number = np.maximum(noisy[0], 1.0)
-        means = [
-            sums_of / number + float(shift * Fraction(2) ** measure.exponent)
-            for (measure, _, shift), sums_of in zip(parts[1:], noisy[1:], strict=True)
-        ]
-        mean = np.clip(means[0], lower, upper)
-        if degree == 1:
-            return self._answer([float(each) for each in mean])
-        spread = np.clip(means[1] - (mean - center) ** 2, 0.0, ((upper - lower) / 2) ** 2)
-        return self._answer([float(each) for each in spread])
-
-    def _answer(self, found: list[Any]) -> Answer:
-        """One number or list for each group, under its key; the only one where there are no groups."""
-        if not self.keys:
-            return found[0]
-        names = (group[0] if len(self.keys) == 1 else group for group in self.groups)
-        return dict(zip(names, found, strict=True))
-
-    def _words(self, what: str) -> str:
-        return f"{what} by {', '.join(self.keys)}" if self.keys else what
-
-    def _range(self, column: str, lower: float, upper: float, method: str) -> tuple[float, float]:
-        """The bounds as doubles, of a column that there is."""
-        self.frame.require_column(column, method)
-        self.frame.require_kind(column, method, "number", "whole", "boolean")
-        for name, given in (("lower", lower), ("upper", upper)):
-            require_kind(given, numbers.Real, f"{method}({name}=)")
-            # As doubles: beside one of numpy's narrower floats, the largest bound would become infinite.
-            if not -_LARGEST <= as_double(given, up) <= _LARGEST:
-                what, where = f"{name} = {given!r}", f"{method}({name}=)"
-                remedy = f"give a public number, at most {_LARGEST:.1g} in magnitude"
-                raise InvalidParameter(what, where=where, remedy=remedy)
-        low, high = float(lower), float(upper)
-        if not low < high:
-            what, why = f"lower = {lower} is not below upper = {upper}", "no double lies between them"
-            remedy = "give the public range of the values, the smaller number first"
-            raise InvalidParameter(what, where=f"{method}(lower=, upper=)", why=why, remedy=remedy)
-        return low, high
-
-    def _edges(self, column: str, edges: Sequence[float], method: str) -> tuple[float, ...]:
-        found = _listed(edges, "histogram", "edges")
-        if not 2 <= len(found) <= _MOST_EDGES:
-            what, remedy = (
-                f"{len(found)} edges",
-                f"give 2 to {_MOST_EDGES} public numbers, in increasing order",
-            )
-            raise InvalidParameter(what, where=f"{method}(edges=)", remedy=remedy)
-        for one, other in itertools.pairwise(found):
-            self._range(column, one, other, method)
-        return tuple(map(float, found))
-
-    def _require_keys(self, name: str, values: list[Any]) -> None:
-        """Raise `InvalidParameter` unless all values are such as the column holds."""
-        kind = self.frame.kinds[name]
-        least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_EXACT, LARGEST_EXACT)
-        if far := [each for each in values if type(each) is int and not least <= each <= most]:
-            what, why = f"a key of {far[0]!r}", "a column of whole numbers holds 64 bits"
-            remedy = "leave it out: no row has it"
-            if kind != "whole":
-                why = "the column is read as doubles, to which other numbers of this size are rounded"
-                remedy = "leave it out, or convert the column to whole numbers, in pandas to Int64"
-            raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
-        wanted = {"text": str, "whole": int, "number": int, "boolean": bool}.get(kind, type(values[0]))
-        wanted = wanted if wanted in {str, int, bool} else str
-        strange = [each for each in values if type(each) is not wanted]
-        if strange:
-            types = ", ".join(sorted({type(each).__name__ for each in values}))
-            what = f"keys of type {types} for column {name!r} of type {self.frame.columns[name]}"
-            why = "a key of another type than the column's matches no row, or other rows in other engines"
-            remedy = f"give each key as {wanted.__name__}: {strange[0]!r} is none"
-            if kind == "objects":
-                remedy = "give all keys as str, all as int or all as bool"
-                remedy += f": as text this one is {text!r}" if (text := word(strange[0])) is not None else ""
-            if strange[0] is None:
-                remedy = "leave None out: rows without a value are in no group"
-            raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
+        return marginals(self, columns, cost, label)
 
 
 def made(curator: Any, frame: Any, unit: str, hash_key: str) -> Table:
@@ -629,60 +319,3 @@ def made(curator: Any, frame: Any, unit: str, hash_key: str) -> Table:
     if not isinstance(hash_key, str):
         raise InvalidParameter(f"hash_key = {hash_key!r}", where=where, remedy="give a text")
     return Table(curator, found, unit, hash_key=hash_key)
-
-
-def _groups(names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
-    """The groups that are answered, in the order given."""
-    if isinstance(keys, Mapping):
-        if set(keys) != set(names):
-            what, remedy = (
-                f"keys for {', '.join(map(repr, keys))}",
-                f"give a list for each of {', '.join(names)}",
-            )
-            raise InvalidParameter(what, where="group_by(keys=)", remedy=remedy)
-        found = list(itertools.product(*(_listed(keys[name], "group_by", "keys") for name in names)))
-    else:
-        listed = [] if keys is None else _listed(keys, "group_by", "keys")
-        found = [_as_group(each) if len(names) > 1 else (each,) for each in listed]
-    found = [tuple(_plain(each) for each in group) for group in found]
-    wrong = any(
-        len(group) != len(names) or any(isinstance(each, list | tuple | set | dict) for each in group)
-        for group in found
-    )
-    if not found or wrong:
-        what = "no keys" if not found else f"keys that are not one value for each of {', '.join(names)}"
-        why = "which groups exist must be public: read off private rows they reveal that a unit has them"
-        remedy = "give the public values, or choose them by select_keys"
-        raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
-    return tuple(found)
-
-
-def _listed(given: Any, method: str, name: str) -> list[Any]:
-    """What a list or a series holds; raises `InvalidParameter` for what would give something else."""
-    strange = isinstance(given, str | bytes | Mapping) or hasattr(given, "columns")
-    if isinstance(given, Iterable) and not strange:
-        return list(given)
-    what, remedy = f"a {type(given).__name__} is no list", "give a list, or one column as a series"
-    why = "a frame gives the names of its columns, and a dictionary its own names"
-    if isinstance(given, str | bytes):
-        what, why = f"{given!r} is a text, not a list", "it would be taken letter by letter"
-        remedy = f"give a list: {name}=[{given!r}]"
-    raise InvalidParameter(what, where=f"{method}({name}=)", why=why, remedy=remedy)
-
-
-def _as_group(group: Any) -> Key:
-    return tuple(group) if isinstance(group, tuple | list) else (group,)
-
-
-def _plain(key: Any) -> Any:
-    """A key of numpy or PyArrow as Python's own value."""
-    return key.item() if isinstance(key, np.generic) else key.as_py() if hasattr(key, "as_py") else key
-
-
-def _of(sums: Sums, cell: Key) -> list[int]:
-    """A cell's sums; 0 where it has no rows."""
-    return sums.get(cell) or [0] * len(next(iter(sums.values()), [0] * 8))
-
-
-def _name(group: Key) -> str:
-    return ", ".join(map(str, group))

@@ -78,7 +78,7 @@ def test_an_audit_finds_nothing_against_it_and_finds_scores_that_move_further(
     found = dpaudit.certify(algorithm, people(60), auditor=auditor, in_process=True)
     assert (found.proof, found.experiment) == (Proof.PROVED, Experiment.NOT_REFUTED)
     # A distance in which each row counts three times moves by more than is stated.
-    monkeypatch.setattr("dpaudit.tables.table.distance", lambda *given: 3 * distance(*given))
+    monkeypatch.setattr("dpaudit.tables.synthetic.distance", lambda *given: 3 * distance(*given))
     found = dpaudit.certify(algorithm, people(60), auditor=auditor, in_process=True)
     assert found.experiment is Experiment.REFUTED
 
