@@ -4,8 +4,9 @@ import functools
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
-from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import OnSample, SampledSum
@@ -31,35 +32,30 @@ class TrustedConditions:
         self._resting: dict[tuple[Code, str | None], _Resting] = {}
         self._splits: set[Code] = set()
 
-    def add(self, release: Release | PlainRelease | PlainReleases) -> None:
+    def add(self, release: Release | PlainReleases) -> None:
         """Take one more release in, or a block of them."""
         if isinstance(release, PlainReleases):
             self._add_block(release)
             return
-        if isinstance(release, Release):
-            for code, text in _of(release.mechanism):
-                self._rests(release.label, code, text)
-            mechanism = release.mechanism
-            if isinstance(mechanism, SampledSum) and not (self._drawn_here and not mechanism.drawn_by_caller):
-                self._sampled += release.count
-                if release.sample is None:
-                    self._rests(release.label, Code.FRESH_SAMPLES)
-        elif release.noise.basis == "declared":
-            self._rests(release.label, Code.DECLARED_SENSITIVITY)
+        for code, text in _of(release.mechanism):
+            self._rests(release.label, code, text)
+        mechanism = release.mechanism
+        if isinstance(mechanism, SampledSum) and not (self._drawn_here and not mechanism.drawn_by_caller):
+            self._sampled += release.count
+            if release.sample is None:
+                self._rests(release.label, Code.FRESH_SAMPLES)
         if release.partition is not None:
             self._splits.add(_OF_SPLITS[release.partition.by])
 
     def _add_block(self, block: PlainReleases) -> None:
-        columns = block.columns
-        if number := columns.bases.count("declared"):
+        if len(declared := np.flatnonzero(block.basis == "declared")):
             resting = self._resting.setdefault((Code.DECLARED_SENSITIVITY, None), _Resting())
-            resting.number += number
-            for label, basis in zip(columns.labels, columns.bases, strict=True):
+            resting.number += len(declared)
+            for place in declared.tolist():
                 if len(resting.labels) > MOST_LABELS:
                     break
-                if basis == "declared":
-                    resting.labels.setdefault(label)
-        self._splits |= {_OF_SPLITS[place.by] for place in set(columns.partitions) if place is not None}
+                resting.labels.setdefault(block.labels[place])
+        self._splits |= {_OF_SPLITS[form.partition.by] for form in block.forms if form.partition is not None}
 
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""

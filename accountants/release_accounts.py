@@ -21,8 +21,7 @@ from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.accountants.composition.costs import pure_epsilon, rho
 from dpaudit.certificate.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
-from dpaudit.ledger.columnar import Kind, PlainRelease, plain_release
-from dpaudit.ledger.columns import NOT_PLAIN, PlainColumns, PlainReleases
+from dpaudit.ledger.columns import Kind, PlainReleases
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
@@ -33,23 +32,14 @@ _DIGITS = re.compile(r"[0-9]+")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """A judged release of plain noise, whose account is made only if it is shown."""
-
-    release: PlainRelease
-    figure: float
-
-
-_Judged: TypeAlias = _Plain | ReleaseAccount
 #: A label without digits, the kind of noise, the scale of the figure.
 _Name: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(slots=True)
 class _Group:
-    costliest: _Judged
-    figure: float = -1.0
+    costliest: ReleaseAccount
+    figure: float
     number: int = 0
     claimed: int = 0
     failed: int = 0
@@ -69,37 +59,26 @@ class ReleaseAccounts:
     in_batches: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._waiting: list[Release | PlainRelease] = []
+        self._waiting: list[Release] = []
         #: The first that fail, and the first others, each with its position in the run.
-        self._failing: list[tuple[int, _Judged]] = []
-        self._others: list[tuple[int, _Judged]] = []
+        self._failing: list[tuple[int, ReleaseAccount]] = []
+        self._others: list[tuple[int, ReleaseAccount]] = []
         self._total = self._claimed = self._failed = 0
         self._groups: dict[_Name, _Group] = {}
         self._remembered: dict[tuple[AnyMechanism, int, AnyGuarantee | None], AnyGuarantee] = {}
 
-    def add(self, release: Release | PlainRelease | PlainReleases) -> None:
+    def add(self, release: Release | PlainReleases) -> None:
         """Judge one more release, or keep it until there are enough to judge at once; or judge a block.
 
         Raises `CannotBound`: its cost, or that of one before it, has no bound.
         """
         if isinstance(release, PlainReleases):
-            self._add_block(release)
+            self._judge_waiting()
+            self._judge(release)
             return
-        if not self.in_batches:
-            release = release if isinstance(release, Release) else release.release()
-        elif isinstance(release, Release):
-            release = plain_release(release) or release
         self._waiting.append(release)
         if len(self._waiting) >= _BATCH:
             self._judge_waiting()
-
-    def _add_block(self, block: PlainReleases) -> None:
-        if self.in_batches:
-            self._judge_waiting()
-            self._judge(block)
-            return
-        for release in block:
-            self.add(release)
 
     def rows(self) -> tuple[ReleaseAccount, ...]:
         """The releases in order if there is room for all; else those that fail, then the first others."""
@@ -109,7 +88,7 @@ class ReleaseAccounts:
             chosen = sorted(failing + others, key=lambda row: row[0])
         else:
             chosen = failing + others[: self.most_rows - len(failing)]
-        return tuple(_shown(judged) for _, judged in chosen)
+        return tuple(judged for _, judged in chosen)
 
     def overview(self) -> Overview:
         """How many releases there are, and how they look together."""
@@ -117,7 +96,7 @@ class ReleaseAccounts:
         groups = []
         for (pattern, _, _), group in self._groups.items():
             counts = {name: getattr(group, name) for name in ("number", "claimed", "failed")}
-            groups.append(ReleaseGroup(pattern=pattern, costliest=_shown(group.costliest), **counts))
+            groups.append(ReleaseGroup(pattern=pattern, costliest=group.costliest, **counts))
         return Overview(total=self._total, claimed=self._claimed, failed=self._failed, groups=tuple(groups))
 
     def _judge_waiting(self) -> None:
@@ -125,11 +104,10 @@ class ReleaseAccounts:
         if waiting:
             self._judge(waiting)
 
-    def _judge(self, waiting: Sequence[Release | PlainRelease]) -> None:
-        batch = _Batch(waiting)
+    def _judge(self, waiting: Sequence[Release]) -> None:
+        batch = _Batch(waiting, in_batches=self.in_batches)
         for i in np.flatnonzero(np.isnan(batch.figures)).tolist():
-            release = waiting[i]
-            batch.settle(i, self._account(release if isinstance(release, Release) else release.release()))
+            batch.settle(i, self._account(waiting[i]))
         for rows, chosen in ((self._failing, batch.failed), (self._others, ~batch.failed)):
             room = None if self.most_rows is None else self.most_rows - len(rows)
             positions = np.flatnonzero(chosen)[:room].tolist()
@@ -162,9 +140,12 @@ class ReleaseAccounts:
             if key not in self._groups and len(self._groups) >= _MOST_GROUPS:
                 continue
             at = int(costliest[number])
-            group = self._groups.setdefault(key, _Group(batch.judged(at)))
-            if batch.figures[at] > group.figure:
-                group.costliest, group.figure = batch.judged(at), float(batch.figures[at])
+            figure = float(batch.figures[at])
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = _Group(batch.judged(at), figure)
+            elif figure > group.figure:
+                group.costliest, group.figure = batch.judged(at), figure
             group.number += int(sizes[number])
             group.claimed += int(claims[number])
             group.failed += int(failures[number])
@@ -173,17 +154,14 @@ class ReleaseAccounts:
 class _Batch:
     """Releases of which the plain ones are judged at once, and the others one by one as they are settled."""
 
-    def __init__(self, releases: Sequence[Release | PlainRelease]) -> None:
+    def __init__(self, releases: Sequence[Release], *, in_batches: bool) -> None:
         self._releases = releases
         self._settled: dict[int, ReleaseAccount] = {}
-        if not isinstance(releases, PlainReleases):
-            plain = [release if isinstance(release, PlainRelease) else NOT_PLAIN for release in releases]
-            releases = PlainReleases.of(plain)
-        self._plain = plain_noise = releases.columns
+        self._plain = plain = releases if isinstance(releases, PlainReleases) else PlainReleases.of(releases)
         #: Each one's cost in rho, or in pure epsilon where that is claimed; NaN until it is settled.
-        self.figures = _figures(plain_noise)
-        self.claimed = plain_noise.zcdp | plain_noise.pure
-        self.failed = self.claimed & ~within(self.figures, plain_noise.figure)
+        self.figures = _figures(plain) if in_batches else np.full(len(plain), np.nan)
+        self.claimed = ~np.isnan(plain.claimed)
+        self.failed = self.claimed & ~within(self.figures, plain.claimed)
 
     def settle(self, i: int, account: ReleaseAccount) -> None:
         """Take the account of a release that was judged by itself."""
@@ -192,12 +170,12 @@ class _Batch:
         self.claimed[i] = account.claimed is not None
         self.failed[i] = account.verdict is Proof.NOT_PROVED
 
-    def judged(self, i: int) -> _Judged:
+    def judged(self, i: int) -> ReleaseAccount:
         """One of the releases, as it is kept."""
-        release = self._releases[i]
-        if isinstance(release, PlainRelease) and i not in self._settled:
-            return _Plain(release, float(self.figures[i]))
-        return self._settled[i]
+        settled = self._settled.get(i)
+        return settled or _account(
+            self._releases[i], _proved(bool(self._plain.pure[i]), float(self.figures[i]))
+        )
 
     def names(self) -> tuple[list[_Name], NDArray[np.intp]]:
         """What releases are grouped by, each name once as they come, and the place of each release's."""
@@ -224,7 +202,7 @@ class _Batch:
         return [every[i] for i in some[order].tolist()], np.argsort(order)[numbers]
 
 
-def _figures(plain: PlainColumns) -> Vector:
+def _figures(plain: PlainReleases) -> Vector:
     sensitivity, scale, gaussian, pure = plain.sensitivity, plain.scale, plain.gaussian, plain.pure
     costs = np.full(len(scale), np.nan)
     kinds: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (("gaussian", gaussian), ("laplace", ~gaussian))
@@ -232,17 +210,11 @@ def _figures(plain: PlainColumns) -> Vector:
         chosen = of_kind & asked
         if chosen.any():
             costs[chosen] = cost.many(kind, sensitivity[chosen], scale[chosen])
-    return times_up(costs, plain.runs.astype(np.float64))
+    return times_up(costs, plain.runs)
 
 
 def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
     return ReleaseAccount(**dict(release), proved=proved)
-
-
-def _shown(judged: _Judged) -> ReleaseAccount:
-    if isinstance(judged, ReleaseAccount):
-        return judged
-    return _account(judged.release.release(), _proved(judged.release.claim_kind == "pure-dp", judged.figure))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ import scipy
 
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import Vector, exact_product, exact_sum, up
-from dpaudit.ledger.columnar import Kind
+from dpaudit.ledger.columns import Kind
 from dpaudit.mechanisms import AnyMechanism
 
 #: sensitivity [n], scale [n] -> cost [n], NaN where it is to be computed one by one.

@@ -30,8 +30,7 @@ from dpaudit.accountants.composition.one_sample import Runs, on_one_sample
 from dpaudit.accountants.composition.plain_columns import FEW, Columns, PlainCounts
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
-from dpaudit.ledger.columns import PlainReleases
+from dpaudit.ledger.columns import Kind, PlainNoise, PlainReleases, plain_noise
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Draw, Partition, Release
 from dpaudit.mechanisms import AnyMechanism, AnySampledSum, HiddenSample, OnSample, SampledSum
@@ -223,25 +222,23 @@ class Composition:
         self._gather()
         return bool(self._splits)
 
-    def add(self, release: Release | PlainRelease | PlainReleases) -> None:
+    def add(self, release: Release | PlainReleases) -> None:
         """Add one release: `count` runs of its mechanism, on all units or on one part's; or a block.
 
         Raises `InvalidParameter`: an earlier release states its sample with another draw.
         """
         if isinstance(release, PlainReleases):
             self._add_block(release)
-        elif isinstance(release, PlainRelease):
-            self._put(release.noise, release.runs, release.partition)
         elif isinstance(release.mechanism, SampledSum) and release.draw and release.sample is not None:
             self._put_on_draw(release.mechanism, release.draw, release.sample, release.label)
         else:
             self._put(key_of(release.mechanism), release.count, release.partition)
 
     def _add_block(self, block: PlainReleases) -> None:
-        whole = self._running is None and self.group_size == 1 and not any(block.columns.partitions)
-        if not (whole and self._plain.add(block)):
-            for release in block:
-                self.add(release)
+        parts = any(form.partition for form in block.forms)
+        if parts or self._running is not None or self.group_size > 1 or not self._plain.add(block):
+            for noise, form in block.noises():
+                self._put(noise, form.count, form.partition)
 
     def _settle(self, *, fully: bool = False) -> None:
         """Keep every plain mechanism in columns; none where they are few, or `fully`, to be looked at."""

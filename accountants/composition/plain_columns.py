@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from dpaudit.accountants.closed_forms.columns import Cost, times_up
 from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.claims.sensitivity import Basis
-from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease
-from dpaudit.ledger.columns import PlainReleases
+from dpaudit.ledger.columns import Flags, Kind, PlainNoise, PlainReleases
 
 #: Fewer different mechanisms are counted one by one.
 FEW: Final = 64
@@ -41,22 +40,22 @@ class PlainCounts:
 
     def add(self, block: PlainReleases) -> bool:
         """Take the runs of a block, whatever part they are on; at 2^53 runs False, and nothing is taken."""
-        own = block.columns
+        rows = Columns(block.sensitivity, block.scale, block.runs)
+        return self._add(block.gaussian, block.basis, rows)
+
+    def _add(self, gaussian: Flags, bases: NDArray[np.str_], rows: Columns) -> bool:
         # In doubles: below 2^53 the sum is exact, and from there on none falls below; integers would wrap.
-        runs = float(own.runs.sum(dtype=np.float64))
+        runs = float(rows.runs.sum())
         if self._runs + runs >= _MOST_RUNS:
             return False
         self._runs += int(runs)
-        bases = np.array(own.bases)
-        for basis, (kind, of_kind) in itertools.product(
-            dict.fromkeys(own.bases), (("gaussian", own.gaussian), ("laplace", ~own.gaussian))
-        ):
+        kinds: tuple[tuple[Kind, Flags], ...] = (("gaussian", gaussian), ("laplace", ~gaussian))
+        for basis, (kind, of_kind) in itertools.product(get_args(Basis), kinds):
             chosen = of_kind & (bases == basis)
             if chosen.any():
-                runs_of = own.runs[chosen].astype(np.float64)
-                rows = Columns(own.sensitivity[chosen], own.scale[chosen], runs_of)
-                self._waiting.setdefault((kind, basis), []).append(rows)
-        self._number += len(block)
+                of_sort = Columns(*(column[chosen] for column in rows))
+                self._waiting.setdefault((kind, basis), []).append(of_sort)
+        self._number += len(gaussian)
         if self._number > max(_FEWEST_ROWS, sum(len(rows.runs) for rows in self._merged.values())):
             self._merge()
         return True
@@ -67,7 +66,9 @@ class PlainCounts:
             return True
         if any(count > _MOST_RUNS for _, count in counts):
             return False
-        return self.add(PlainReleases.of([PlainRelease("", noise, count) for noise, count in counts]))
+        kinds, bases, *numbers = zip(*(noise for noise, _ in counts), strict=True)
+        rows = Columns(*(np.array(column, np.float64) for column in (*numbers, [n for _, n in counts])))
+        return self._add(np.array(kinds) == "gaussian", np.array(bases), rows)
 
     def __len__(self) -> int:
         """How many different mechanisms there are."""

@@ -21,7 +21,7 @@ from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.claims.bounds import Rigour
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.columnar import Kind
+from dpaudit.ledger.columns import Kind
 from dpaudit.mechanisms import AnyMechanism, Exponential, dominating
 
 if TYPE_CHECKING:

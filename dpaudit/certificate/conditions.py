@@ -29,7 +29,7 @@ class Code(StrEnum):
     general: bool
     parameters: frozenset[str]
 
-    def __new__(cls, code: str, when: str, sentence: str, general: bool = False) -> Self:  # noqa: FBT001, FBT002
+    def __new__(cls, code: str, when: str = "", sentence: str = "", general: bool = False) -> Self:  # noqa: FBT001, FBT002
         """Make a member from its entry."""
         made = str.__new__(cls, code)
         made._value_ = code

@@ -233,12 +233,11 @@ def new_release(
     mechanism: AnyMechanism,
     count: int = 1,
     *,
-    partition: Partition | str | None = None,
-    claimed: AnyGuarantee | None = None,
     sample: str | None = None,
     on_grid: bool = False,
+    **stated: Any,
 ) -> Release:
-    """A ledger line; a partition given as a name is a part of the run's only split, made by position.
+    """Return a ledger line, with whatever other fields of `Release` are stated.
 
     `on_grid` is whether the run's outputs lie on the grids of their mechanisms.
 
@@ -246,11 +245,11 @@ def new_release(
         InvalidParameter: the mechanism cannot be read back from the line: it is, for instance, an instance
             of a subclass, whose sampler nothing accounts for.
     """
-    stated = mechanism, count, partition, claimed
+    own = {name: stated[name] for name in sorted(stated) if stated[name] is not None}
     try:
-        like = _read_back(*stated, on_grid=on_grid)
+        like = _read_back(mechanism, count, on_grid, **own)
     except TypeError:  # something in it is not hashable
-        like = _read_back.__wrapped__(*stated, on_grid=on_grid)
+        like = _read_back.__wrapped__(mechanism, count, on_grid, **own)
     if like is None:
         what = f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line"
         why = "the accountants see the mechanism that the line names, not a subclass of it"
@@ -270,17 +269,12 @@ def told_apart(like: Release, label: Any, sample: Any = None) -> Release:
 def _read_back(
     mechanism: AnyMechanism,
     count: int,
-    partition: Partition | str | None,
-    claimed: AnyGuarantee | None,
-    *,
-    on_grid: bool,
+    on_grid: bool,  # noqa: FBT001  (no caller but the one above)
+    **stated: Any,
 ) -> Release | None:
     """A release as its ledger line is read back, for any label; None where that is another release."""
-    part = Partition(part=partition) if isinstance(partition, str) else partition
     grid = mechanism.grid if on_grid else None
-    release = Release(
-        label="label", mechanism=mechanism, count=count, partition=part, grid=grid, claimed=claimed
-    )
+    release = Release(label="label", mechanism=mechanism, count=count, grid=grid, **stated)
     read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
     return read_back if read_back == release else None
 

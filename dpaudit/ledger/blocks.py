@@ -1,7 +1,11 @@
-"""Many lines of plain noise read at once: what `dpaudit.ledger.lines` does for one line, in columns.
+"""The quick way through hashed ledger lines of Gaussian or Laplace noise, one by one or many in columns.
 
-A block is taken only if every line of it would be taken one by one; else nothing of it is, and its lines are
-read in smaller blocks, and at last one by one, which finds the line at fault.
+A line is cut into its label, the scale of its noise, its hash, and the rest, its shape. A shape is read in
+full once, as the release that stands there with a label and a scale of this module's choice; the canonical
+JSON of that release must be the line's own bytes. Any other label and scale may then stand there, and the
+hash over a line's bytes is the hash over its record. Every other line, right or wrong, is left to the full
+reading. Lines are taken in columns where every line of a block is of this kind; otherwise they are read in
+smaller blocks, and at last one by one, which finds the line at fault.
 """
 
 import functools
@@ -9,35 +13,43 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from types import NoneType
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json, to_json
 
-from dpaudit.ledger.columnar import PlainRelease
-from dpaudit.ledger.columns import PlainColumns, PlainReleases
-from dpaudit.ledger.lines import LINE, NUMBER, TAIL, TEXT, grid_of, plain_of
-from dpaudit.ledger.numbers import canonical
+from dpaudit.errors import DpauditError, InvalidParameter
+from dpaudit.ledger.columns import PlainReleases, is_plain, plain_noise, with_own
+from dpaudit.ledger.numbers import canonical, canonical_json
+from dpaudit.ledger.releases import Release
+from dpaudit.noise.grid import grid
 
 MOST_LINES: Final = 8192
 MOST_BYTES: Final = 1 << 23  # of lines that wait; lines of other mechanisms may be long
 AT_ONCE: Final = 64  # lines that are read before their lengths are looked at
 FEWEST_LINES: Final = 32  # fewer take longer in columns than one by one
 
+_TEXT: Final = r'[^"\\\x00-\x1f]'  # all that canonical JSON writes as it is
+_NUMBER: Final = "([0-9][0-9.e+-]*)"
+_OBJECT: Final = r"\{[^{}\n]*\}"
+_FIELD: Final = rf'"[a-z_]+":(?:"{_TEXT}*"|{_OBJECT}|[^"{{}},\n]+)'
+
 #: A line in pieces: all before its label, the label, all up to its scale, the scale, the rest, and its hash.
 #: Of a text that consists of lines, as many matches as lines are exactly these: none spans two.
-_OBJECT: Final = r"\{[^{}\n]*\}"
 _PIECES: Final = re.compile(
-    rf'^(\{{(?:"claimed":{_OBJECT},)?"count":[0-9]+,(?:"grid":-?[0-9]+,)?"label":")({TEXT}+)'
-    rf'(","mechanism":\{{"kind":"(?:gaussian","sensitivity":{_OBJECT},"sigma|laplace","scale)":){NUMBER}'
-    rf'((?:,"sensitivity":{_OBJECT})?\}},(?:"partition":[^\n]*?\}},)?"record":"release","hash":")'
-    r'([0-9a-f]{64})"\}\n',
+    rf'^(\{{(?:{_FIELD},)*?"label":")({_TEXT}+)'
+    rf'("(?:,{_FIELD})*?,"mechanism":\{{"kind":"(?:gaussian","sensitivity":{_OBJECT},"sigma|laplace","scale)":)'
+    rf'{_NUMBER}((?:,"sensitivity":{_OBJECT})?\}}(?:,{_FIELD})*?),"hash":"([0-9a-f]{{64}})"\}}\n',
     re.MULTILINE,
 )
+
+#: What follows the record's last field: `,"hash":"` and 64 digits and `"}` and the newline.
+TAIL: Final = 9 + 64 + 2 + 1
 _Value = TypeVar("_Value")
 _Column = Sequence[str]
-_Shape = tuple[str, str, str]  # of a line: all of it but its label, scale and hash
+_Shape = tuple[str, str, str]
 
 
 def in_blocks(
@@ -85,32 +97,28 @@ def read_block(lines: Sequence[bytes], previous: str) -> tuple[PlainReleases, st
     if scale is None or not scale.all():  # a scale of 0 is refused elsewhere
         return None
     numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
-    like = [_like(shape) for shape in numbers]
+    forms = [form for form in map(_form, numbers) if form is not None]
     which = np.zeros(len(lines), np.intp)  # where all are alike there is one shape
     if len(shapes) > 1:
         which = np.fromiter(map(numbers.__getitem__, shapes), np.intp, len(lines))
-    known = [one for one in like if one is not None]
-    if len(known) < len(like) or not _on_grids(known, which, scale):
+    if len(forms) < len(numbers) or not _on_grids(forms, which, scale):
         return None
-    columns = PlainReleases.of(known).columns
+    return PlainReleases(forms, which, labels, scale), stated[-1]
 
-    def each(column: Sequence[_Value]) -> Sequence[_Value]:
-        return list(map(column.__getitem__, which.tolist())) if len(known) > 1 else [column[0]] * len(which)
 
-    block = PlainColumns(
-        labels=labels,
-        gaussian=columns.gaussian[which],
-        bases=each(columns.bases),
-        sensitivity=columns.sensitivity[which],
-        scale=scale,
-        runs=columns.runs[which],
-        zcdp=columns.zcdp[which],
-        pure=columns.pure[which],
-        figure=columns.figure[which],
-        partitions=each(columns.partitions),
-        grids=each(columns.grids),
-    )
-    return PlainReleases(block), stated[-1]
+def read_line(line: bytes, previous: str) -> tuple[Release, str] | None:
+    """A whole line of plain noise as its release, with its hash; None for any other line."""
+    try:
+        found = _PIECES.fullmatch(line.decode())
+    except UnicodeDecodeError:
+        return None
+    form = None if found is None else _form(found.group(1, 3, 5))
+    if found is None or form is None or not _chained([line], [found[6]], previous):
+        return None
+    scale, noise = canonical(found[4]), plain_noise(form.mechanism)
+    if not scale or noise is None or (form.grid is not None and form.grid != grid_of(scale)):
+        return None
+    return with_own(form, found[2], noise._replace(scale=scale)), found[6]
 
 
 def _shaped(text: str, lines: Sequence[bytes]) -> tuple[Sequence[_Shape], _Column, _Column, _Column] | None:
@@ -133,32 +141,50 @@ def _shaped(text: str, lines: Sequence[bytes]) -> tuple[Sequence[_Shape], _Colum
 @functools.lru_cache(maxsize=64)
 def _alike(shape: _Shape) -> re.Pattern[str]:
     begin, middle, end = map(re.escape, shape)
-    return re.compile(rf'^{begin}({TEXT}+){middle}{NUMBER}{end}([0-9a-f]{{64}})"\}}\n', re.MULTILINE)
+    return re.compile(
+        rf'^{begin}({_TEXT}+){middle}{_NUMBER}{end},"hash":"([0-9a-f]{{64}})"\}}\n', re.MULTILINE
+    )
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _like(shape: _Shape) -> PlainRelease | None:
-    """A line of this shape as it is read alone; None where it is left to the full reading.
+def _form(shape: _Shape) -> Release | None:
+    """The release of this shape with a label "a" and a scale of 1; None where it is left to the full reading.
 
-    What stands for label and scale is found there again, and any other may stand there.
+    Its grid, which follows from the scale, is not compared with it.
     """
     begin, middle, end = shape
-    found = LINE.fullmatch(f'{begin}a{middle}1{end}{"0" * 64}"}}\n')
-    if found is None:
+    try:
+        record = from_json(f"{begin}a{middle}1{end}}}")
+        exponent = record.pop("grid", None)
+        form = Release(**{name: value for name, value in record.items() if name != "record"})
+        noise = plain_noise(form.mechanism)
+        if noise is None or not is_plain(form) or type(exponent) not in (int, NoneType):
+            return None
+        form = Release.model_construct(**dict(form) | {"grid": exponent})
+        other = with_own(form, "b", noise._replace(scale=2.0))
+        written = [canonical_json(one.to_json()).decode() for one in (form, other)]
+    except (DpauditError, TypeError, ValueError):
         return None
-    label, scale = len(begin), len(begin) + 1 + len(middle)
-    its = found.span("sigma" if found["sigma"] else "scale")
-    return plain_of(found) if (found.span("label"), its) == ((label, label + 1), (scale, scale + 1)) else None
+    return form if written == [f"{begin}a{middle}1{end}}}", f"{begin}b{middle}2{end}}}"] else None
 
 
-def _on_grids(like: Sequence[PlainRelease], which: NDArray[np.intp], scale: NDArray[np.float64]) -> bool:
+def _on_grids(forms: Sequence[Release], which: NDArray[np.intp], scale: NDArray[np.float64]) -> bool:
     """Whether the grids that are stated follow from the scales: a larger scale has no finer grid."""
-    stated = [one.grid for one in like]
+    stated = [form.grid for form in forms]
     for exponent in set(stated) - {None}:
         its = scale[np.array([one == exponent for one in stated])[which]]
         if not grid_of(float(its.min())) == grid_of(float(its.max())) == exponent:
             return False
     return True
+
+
+@functools.lru_cache(maxsize=256)
+def grid_of(scale: float) -> int | None:
+    """The grid of noise of this scale; None where it would be too fine."""
+    try:
+        return grid(scale)
+    except InvalidParameter:
+        return None
 
 
 def _chained(lines: Sequence[bytes], stated: _Column, previous: str) -> bool:

@@ -16,11 +16,9 @@ from dpaudit.errors import (
     UnhashedLedger,
 )
 from dpaudit.json_text import strictly_parsed
-from dpaudit.ledger.blocks import in_blocks, read_block
-from dpaudit.ledger.columnar import PlainRelease
+from dpaudit.ledger.blocks import in_blocks, read_block, read_line
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.header import SCHEMA, Header, LedgerFacts, chained
-from dpaudit.ledger.lines import read_plain
 from dpaudit.ledger.numbers import require_exact_numbers, with_doubles
 from dpaudit.ledger.releases import Release
 
@@ -38,10 +36,10 @@ _BYTES_BETWEEN_PROGRESS = 1 << 20
 class LedgerStream(LedgerFacts):
     """A ledger file, read once from its first line to its last; a context, in which the file is open.
 
-    The constructor reads the header. Iterating yields the releases in order, those of the commonest
-    mechanisms as plain numbers; `complete`, `hash` and `number` are about what has been read so far. Options
-    and errors are those of `Ledger.read`, raised by the constructor about the header, else while iterating.
-    `progress` is called now and then with the number of bytes read since the last call.
+    The constructor reads the header. Iterating yields the releases in order; `complete`,
+    `hash` and `number` are about what has been read so far. Options and errors are those of `Ledger.read`,
+    raised by the constructor about the header, else while iterating. `progress` is called now and then with
+    the number of bytes read since the last call.
     """
 
     def __init__(
@@ -78,11 +76,11 @@ class LedgerStream(LedgerFacts):
         self._blocks.close()
         self._lines.close()
 
-    def __iter__(self) -> Iterator[Release | PlainRelease]:
+    def __iter__(self) -> Iterator[Release]:
         self._reading = self._releases
         return self._releases
 
-    def blocks(self) -> Iterator[Release | PlainRelease | PlainReleases]:
+    def blocks(self) -> Iterator[Release | PlainReleases]:
         """The releases in order, plain ones that stand together in columns; instead of iterating.
 
         What has been read is then known to the end of a block.
@@ -135,11 +133,11 @@ class LedgerStream(LedgerFacts):
             require_exact_numbers(line, where)
         return header, hashed, digest
 
-    def _one_by_one(self) -> Generator[Release | PlainRelease, None, None]:
+    def _one_by_one(self) -> Generator[Release, None, None]:
         yield from self._read_releases(self._lines)
         self._require_end()
 
-    def _in_blocks(self) -> Generator[Release | PlainRelease | PlainReleases, None, None]:
+    def _in_blocks(self) -> Generator[Release | PlainReleases, None, None]:
         for found in in_blocks(self._lines, self._read_block):
             if isinstance(found, PlainReleases):
                 yield found
@@ -168,10 +166,10 @@ class LedgerStream(LedgerFacts):
             self._progress(self._unreported)
             self._unreported = 0
 
-    def _read_releases(self, lines: Iterable[bytes]) -> Iterator[Release | PlainRelease]:
+    def _read_releases(self, lines: Iterable[bytes]) -> Iterator[Release]:
         for line in lines:
             self._count(1, len(line))
-            plain = read_plain(line, self._hash) if self.hashed and not self.complete else None
+            plain = read_line(line, self._hash) if self.hashed and not self.complete else None
             if plain is not None:
                 release, self._hash = plain
                 self.number += 1

@@ -168,7 +168,7 @@ class Ledger(LedgerFacts):
         """
         with LedgerStream(path, allow_unhashed=allow_unhashed, allow_truncated=allow_truncated) as stream:
             ledger = cls(stream.header, hashed=stream.hashed)
-            ledger._releases = [line if isinstance(line, Release) else line.release() for line in stream]
+            ledger._releases = list(stream)
             for release in ledger._releases:
                 ledger._note_sample(release.sample)
             ledger._hash, ledger.number = stream.hash, stream.number
@@ -183,8 +183,7 @@ class Ledger(LedgerFacts):
 
     def _read_back(self, sink: LedgerSink) -> Iterator[Release]:
         with LedgerStream(sink.file_path, allow_unhashed=not self.hashed, allow_truncated=True) as stream:
-            for line in stream:
-                yield line if isinstance(line, Release) else line.release()
+            yield from stream
             if stream.hash != self._hash:
                 what, why = "not the file that this run wrote", "another run wrote to the same path"
                 remedy = "give every run a path of its own"

@@ -175,9 +175,9 @@ class DrawingNoise(AskedNoise):
 def expect(text: str) -> None:
     """Find out now, for all runs that begin later, that a release can be read back, and its line."""
     like = _release_of(text)
-    stated: Any = {"partition": like.partition, "claimed": like.claimed, "on_grid": like.grid is not None}
+    stated = {name: value for name, value in like if name not in ("grid", "sample")}
     with contextlib.suppress(DpauditError):
-        _line_of(new_release(like.label, like.mechanism, like.count, **stated))
+        _line_of(new_release(**stated, on_grid=like.grid is not None))
 
 
 def rehearse(header: Header) -> bool:

@@ -18,12 +18,10 @@ import dpaudit.ledger.blocks
 import dpaudit.ledger.file
 from dpaudit import GDP, L1, L2, ZCDP, Gaussian, Laplace, Ledger, Neighbouring, Partition, PureDP, Release
 from dpaudit.errors import DpauditError, InvalidParameter, LedgerTampered, LedgerTruncated, RecordAfterFooter
-from dpaudit.ledger.blocks import in_blocks, read_block
-from dpaudit.ledger.columnar import PlainRelease, plain_release
+from dpaudit.ledger.blocks import in_blocks, read_block, read_line
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Header, encode
-from dpaudit.ledger.lines import read_plain
 from dpaudit.ledger.numbers import canonical
 
 HEADER = Header(algorithm="a", unit="u", neighbouring=Neighbouring.REPLACE_ONE)
@@ -120,9 +118,8 @@ def outcome_in_blocks(path: Path) -> Any:
     return stream.header, tuple(releases), stream.complete, stream.hashed, stream.hash
 
 
-def each(block: Release | PlainRelease | PlainReleases) -> list[Release]:
-    several = block if isinstance(block, PlainReleases) else [block]
-    return [one if isinstance(one, Release) else one.release() for one in several]
+def each(block: Release | PlainReleases) -> list[Release]:
+    return list(block) if isinstance(block, PlainReleases) else [block]
 
 
 def both_agree(path: Path) -> Any:
@@ -130,7 +127,7 @@ def both_agree(path: Path) -> Any:
     quick = outcome(path)
     assert outcome_in_blocks(path) == quick
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dpaudit.ledger.file, "read_plain", lambda line, previous: None)
+        patch.setattr(dpaudit.ledger.file, "read_line", lambda line, previous: None)
         assert outcome(path) == quick
     return quick
 
@@ -200,16 +197,15 @@ def test_both_ways_agree_on_files_that_were_edited(path: Path, releases: list[Re
 @given(RELEASES)
 def test_the_quick_way_takes_the_common_lines(release: Release) -> None:
     line, digest = encode("before", release.canonical())
-    found = read_plain(line, "before")
+    found = read_line(line, "before")
     escaped = b"\\" in line
     whole = re.search(rb"[0-9]{16,}[,}]", line[:-76] + b"}") is not None  # long whole numbers, or fractions
     if found is None:
         assert escaped or whole or release.count >= 10**9 or isinstance(release.claimed, GDP)
     else:
-        assert found == (plain_release(release), digest)
-        assert found[0].release() == release
-        assert read_plain(line, "after") is None
-        assert read_plain(line[:-1], "before") is None
+        assert found == (release, digest)
+        assert read_line(line, "after") is None
+        assert read_line(line[:-1], "before") is None
 
 
 def test_the_documented_mechanisms_take_the_quick_way(tmp_path: Path) -> None:
@@ -225,7 +221,7 @@ def test_the_documented_mechanisms_take_the_quick_way(tmp_path: Path) -> None:
     ledger.finish()
     with LedgerStream(ledger.write(tmp_path / "l.jsonl")) as stream:
         lines = list(stream)
-    assert all(isinstance(line, PlainRelease) for line in lines)
+    assert tuple(lines) == ledger.releases
     assert (stream.number, stream.complete, stream.hash) == (10, True, ledger.hash)
     header, *written, _ = ledger.lines()
     found, digest = read_block(written, header[-67:-3].decode()) or ([], "")
@@ -246,7 +242,7 @@ def test_lines_of_one_shape_are_read_by_a_pattern_of_their_own(
     header, *lines, _ = chained(bodies(releases)).splitlines(keepends=True)
     before = header[-67:-3].decode()
     found, digest = read_block(lines, before) or ([], "")
-    assert (list(found), digest) == ([plain_release(one) for one in releases], lines[-1][-67:-3].decode())
+    assert (list(found), digest) == (releases, lines[-1][-67:-3].decode())
     edited = [*lines[:9], lines[9].replace(b'"label":"9"', b'"label":"8"'), *lines[10:]]
     assert read_block(edited, before) is None
     general = dpaudit.ledger.blocks._PIECES

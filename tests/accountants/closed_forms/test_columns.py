@@ -29,7 +29,7 @@ from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.privacy_loss import PrivacyLoss
 from dpaudit.errors import BudgetExceeded, CannotBound
-from dpaudit.ledger.columnar import PlainNoise, plain_noise
+from dpaudit.ledger.columns import PlainNoise, plain_noise
 
 ANY = st.floats(5e-324, 1.7e308)
 USUAL = st.floats(1e-3, 1e3) | st.sampled_from([1.0, 2.0, 0.5, 3.0, 1e-30, 1e30])

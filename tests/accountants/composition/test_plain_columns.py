@@ -19,8 +19,7 @@ from dpaudit.accountants.composition.plain_columns import PlainCounts
 from dpaudit.accountants.conditions import TrustedConditions
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_release
-from dpaudit.ledger.columns import PlainReleases
+from dpaudit.ledger.columns import Kind, PlainNoise, PlainReleases
 
 SCALES = st.sampled_from([0.5, 1.0, 3.0, 1e-160, 1e200, 7.25])
 BASES = st.sampled_from(["proved", "declared"])
@@ -33,15 +32,9 @@ PARTS = st.none() | st.builds(Partition, part=st.sampled_from("ab"), by=WAYS)
 CLAIMS = st.none() | st.builds(lambda epsilon: PureDP(epsilon=epsilon), st.sampled_from([0.01, 3.0]))
 
 
-def plain(release: Release) -> PlainRelease:
-    found = plain_release(release)
-    assert found is not None
-    return found
-
-
 def releases(
     parts: st.SearchStrategy[Partition | None], claims: Any = None
-) -> st.SearchStrategy[list[PlainRelease]]:
+) -> st.SearchStrategy[list[Release]]:
     claimed = st.none() if claims is None else claims
     one = st.builds(
         Release,
@@ -51,7 +44,7 @@ def releases(
         partition=parts,
         claimed=st.none() if claimed is None else claimed,
     )
-    return st.lists(one.map(plain), min_size=1, max_size=12)
+    return st.lists(one, min_size=1, max_size=12)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +54,7 @@ def columns_however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dpaudit.accountants.composition.plain_columns, "_FEWEST_ROWS", 3)
 
 
-def composed(blocks: Sequence[Sequence[PlainRelease]], *, together: bool, units: int = 1) -> Composition:
+def composed(blocks: Sequence[Sequence[Release]], *, together: bool, units: int = 1) -> Composition:
     composition = Composition(Neighbouring.REPLACE_ONE, units)
     composition.add(Release(label="other", mechanism=RandomizedResponse(epsilon=0.5)))
     composition.add(Release(label="alone", mechanism=Laplace(scale=3.0, sensitivity=L1(0.1))))
@@ -95,7 +88,7 @@ QUESTIONS: dict[str, Callable[[Composition], Any]] = {
 }
 
 
-def agree(blocks: Sequence[Sequence[PlainRelease]], units: int = 1) -> None:
+def agree(blocks: Sequence[Sequence[Release]], units: int = 1) -> None:
     for name, question in QUESTIONS.items():
         answers = []
         for together in (False, True):
@@ -107,19 +100,17 @@ def agree(blocks: Sequence[Sequence[PlainRelease]], units: int = 1) -> None:
 
 
 @given(st.lists(releases(st.none()), max_size=4))
-def test_columns_hold_what_was_put_there_one_by_one(blocks: list[list[PlainRelease]]) -> None:
+def test_columns_hold_what_was_put_there_one_by_one(blocks: list[list[Release]]) -> None:
     agree(blocks)
 
 
 @given(st.lists(releases(PARTS), max_size=3), st.integers(1, 2))
-def test_blocks_with_parts_and_for_groups_count_one_by_one(
-    blocks: list[list[PlainRelease]], units: int
-) -> None:
+def test_blocks_with_parts_and_for_groups_count_one_by_one(blocks: list[list[Release]], units: int) -> None:
     agree(blocks, units)
 
 
 def test_a_count_that_is_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    block = [plain(Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))))] * 5
+    block = [Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))] * 5
     agree([block, block])
     whole = dpaudit.accountants.composition.plain_columns._merged
     monkeypatch.setattr(
@@ -134,7 +125,7 @@ def test_a_count_that_is_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lines", [1, 4])
 def test_a_release_is_taken_out_of_columns(lines: int) -> None:
     one = Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
-    composition = composed([[plain(one)] * lines], together=True)
+    composition = composed([[one] * lines], together=True)
     composition.remove(one)
     left = dict(composition.exposures()[0])
     assert left.get(one.mechanism) == (lines - 1 or None)
@@ -143,17 +134,14 @@ def test_a_release_is_taken_out_of_columns(lines: int) -> None:
 
 def test_as_many_runs_are_taken_as_doubles_count() -> None:
     noise = PlainNoise("gaussian", "declared", 1.0, 2.0)
-
-    def block(runs: int) -> PlainReleases:
-        return PlainReleases.of([PlainRelease("", noise, runs)])
-
+    one = PlainReleases.of([Release(label="a", mechanism=noise.mechanism())])
     counts = PlainCounts()
     assert counts.add_counts([])
     assert len(counts) == 0
-    assert not counts.add(block(2**53))
+    assert not counts.add_counts([(noise, 2**53)])
     assert counts.add_counts([(noise, 2**53 - 2)])
-    assert counts.add(block(1))
-    assert not counts.add(block(1))
+    assert counts.add(one)
+    assert not counts.add(one)
     assert not counts.add_counts([(noise, 1), (noise, 10**30)])  # of which int64 has none
     assert dict(counts.items()) == {noise: 2**53 - 1}
 
@@ -161,21 +149,21 @@ def test_as_many_runs_are_taken_as_doubles_count() -> None:
 @pytest.mark.parametrize("lines", [1, 2, 1023, 1024, 1025, 2047, 2048, 2049])
 def test_a_block_whose_runs_would_wrap_round_as_integers_is_not_taken(lines: int) -> None:
     """2,048 lines of 2^53 - 1 runs are 2^64 - 2,048: -2,048 as an int64."""
-    one = PlainRelease("", PlainNoise("gaussian", "declared", 1.0, 2.0), 2**53 - 1)
+    one = PlainNoise("gaussian", "declared", 1.0, 2.0), 2**53 - 1
     together = PlainCounts()
-    assert together.add(PlainReleases.of([one] * lines)) is (lines == 1)
+    assert together.add_counts([one] * lines) is (lines == 1)
     assert sum(count for _, count in together.items()) == (2**53 - 1 if lines == 1 else 0)
 
 
 def test_more_runs_than_doubles_count_are_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dpaudit.accountants.composition.plain_columns, "_MOST_RUNS", 10)
     one = Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)), count=2)
-    composition = composed([[plain(one)] * 3] * 3, together=True)
+    composition = composed([[one] * 3] * 3, together=True)
     assert dict(composition.exposures()[0])[one.mechanism] == 18
 
 
 @given(st.lists(releases(PARTS, CLAIMS), max_size=3))
-def test_blocks_are_judged_as_their_releases_are(blocks: list[list[PlainRelease]]) -> None:
+def test_blocks_are_judged_as_their_releases_are(blocks: list[list[Release]]) -> None:
     def found(*, together: bool) -> Any:
         accounts = ReleaseAccounts(lambda release: PureDP(epsilon=1.0), 5)
         trusted = TrustedConditions()
