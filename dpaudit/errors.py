@@ -106,6 +106,14 @@ class MissingExtra(InputError):
     default_remedy = "install the extra that the message names"
 
 
+class BrokenPackage(InputError):
+    """An installed package adds something to dpaudit that cannot be used."""
+
+    code = "DPA107"
+    default_why = "the name cannot be used; everything else works"
+    default_remedy = "correct the package, or uninstall it"
+
+
 class LedgerFormat(InputError):
     """A line that is not what the ledger format allows."""
 

@@ -133,6 +133,8 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
                 raise _no_event(mechanism, where) from None
         case dominating.Smooth() | dominating.Approx() | dominating.Batch() | dominating.Mixture():
             raise _no_event(mechanism, where)
+        case dominating.Added():
+            raise _no_event(mechanism, where)
         case _:
             assert_never(pair)
 

@@ -37,7 +37,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, dominating
+from dpaudit.mechanisms import AnyMechanism, BaseMechanism, dominating
 from dpaudit.progress import Work
 
 #: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
@@ -84,7 +84,7 @@ class Rescaled(Answer):
     fixed: tuple[str, ...]
 
 
-@checked("calibrate", prototype=AnyMechanism, target=AnyGuarantee, neighbouring=Neighbouring)
+@checked("calibrate", prototype=BaseMechanism, target=AnyGuarantee, neighbouring=Neighbouring)
 def calibrate(
     prototype: AnyMechanism,
     target: AnyGuarantee,

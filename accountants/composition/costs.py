@@ -23,6 +23,7 @@ _REMEDIES = {
     dominating.Selected: "claim (epsilon, delta)-DP, which follows from the trials' Renyi divergences",
     dominating.Approx: "claim (epsilon, delta)-DP, and compose the guarantee as such",
 }
+_ADDED_REMEDY = "claim a guarantee that its package bounds: see `dpaudit list mechanisms`"
 
 
 @columns.additive(columns.gaussian_pure, columns.laplace_pure)
@@ -59,6 +60,12 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
             return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
         case dominating.Table() if infinite_mass(pair) == 0:
             return largest_loss(pair)
+        case dominating.Added():
+            stated, table = pair.epsilon(), pair.table()
+            if stated is None and table is not None and infinite_mass(table) == 0:
+                stated = largest_loss(table)
+            if stated is not None:
+                return finite(stated, mechanism)
         case dominating.Gaussian(mu=0):
             return 0.0
         case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0) | dominating.SparseGaussian(alone=0):
@@ -76,7 +83,9 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
             assert_never(pair)
     what = f"no bound on the {scale} of a {mechanism.kind} mechanism is known here"
     raise CannotBound(
-        what, where=f"mechanism {mechanism.kind}", remedy=_REMEDIES[type(mechanism.dominating_pair())]
+        what,
+        where=f"mechanism {mechanism.kind}",
+        remedy=_REMEDIES.get(type(mechanism.dominating_pair()), _ADDED_REMEDY),
     )
 
 
@@ -87,6 +96,8 @@ def rho_of(pair: dominating.Pair) -> Fraction | None:
             return pair.mu_squared / 2
         case dominating.ZCDP() | dominating.DiscreteGaussian():
             return pair.rho
+        case dominating.Added():
+            return pair.rho()
         case _:
             return None
 

@@ -89,7 +89,8 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
         case (
-            dominating.Table()
+            dominating.Added()
+            | dominating.Table()
             | dominating.Smooth()
             | dominating.Approx()
             | dominating.Batch()

@@ -98,6 +98,9 @@ def losses(
             return [(ApproxTerm(approximate, delta), 1)]
         case dominating.Table():
             return [(table_term(pair), 1)]
+        case dominating.Added():
+            table = pair.table()
+            return [(PureTerm(pure_epsilon(mechanism)) if table is None else table_term(table), 1)]
         case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
@@ -132,7 +135,7 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     `adaptive_ranges` leaves little of that.) They know that sparse vector keeps its noisy values to itself.
     """
     known = dominating.BoundedRange | dominating.Smooth | dominating.SparseGaussian | dominating.Selected
-    return isinstance(mechanism.dominating_pair(), known)
+    return isinstance(mechanism.dominating_pair(), known | dominating.Added)
 
 
 def loss_terms(
@@ -161,7 +164,8 @@ def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
 def _above(pair: dominating.Pair, count: int) -> bool:
     """Whether the terms of so many runs are only an upper bound on them: single choices, long moves."""
     wide = isinstance(pair, dominating.DiscreteLaplace) and pair.moves > MOST_MOVES
-    return wide or (isinstance(pair, dominating.BoundedRange) and count > 1)
+    single = isinstance(pair, dominating.BoundedRange) and count > 1
+    return wide or single or isinstance(pair, dominating.Added)
 
 
 def _pessimistic(row: tuple[Term, int]) -> bool:

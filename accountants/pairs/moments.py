@@ -9,6 +9,7 @@ quadrature's own bound.
 import functools
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import assert_never
 
@@ -125,8 +126,32 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return lambda t: min(_tabulated(whole, t), response_log_moment(t, pair.epsilon))
         case dominating.SparseGaussian():
             return lambda t: sparse_log_moment(pair, t)
+        case dominating.Added():
+            return _added(pair, mechanism)
         case _:
             assert_never(pair)
+
+
+def _added(pair: dominating.Added, mechanism: AnyMechanism) -> LogMoment:
+    """The least of all that a package's pair states; a table with an infinite loss has no moment."""
+    known: list[Callable[[float], float | None]] = [pair.log_moment]
+    with suppress(CannotBound):
+        known.append(_quadratic(rho(mechanism)))
+    table = pair.table()
+    if table is not None and infinite_mass(table) == 0:
+        known.append(lambda t: _tabulated(table, t))
+
+    def moment(t: float) -> float:
+        found = [value for each in known if (value := each(t)) is not None]
+        if not found:
+            what, place = f"no Renyi divergence of a {mechanism.kind} mechanism is known", mechanism.kind
+            raise CannotBound(
+                what, where=f"mechanism {place}", remedy="use the accountant pld, or claim delta"
+            )
+        return min(found)
+
+    moment(1.0)
+    return moment
 
 
 def whole_log_moment(

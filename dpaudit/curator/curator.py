@@ -37,7 +37,7 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import (
-    KINDS,
+    OWN_KINDS,
     AnyMechanism,
     Array,
     Exponential,
@@ -79,7 +79,7 @@ SamplerWatcher: TypeAlias = Callable[[str, Array, Sampler], object]
 
 #: What is released by which method: the mechanisms' names, and what others call the same.
 _MEANT: dict[str, str] = {
-    **{kind.replace("-", "_"): model.released_by or "release_sum" for kind, model in KINDS.items()},
+    **{kind.replace("-", "_"): model.released_by or "release_sum" for kind, model in OWN_KINDS.items()},
     **dict.fromkeys(("choose", "choice", "noisy_max", "permute_and_flip", "argmax"), "select"),
     **dict.fromkeys(("add_noise", "noise", "sample", "answer", "query"), "release"),
     **dict.fromkeys(("sum", "mean", "average", "clipped_sum"), "release_sum"),

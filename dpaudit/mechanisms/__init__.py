@@ -5,15 +5,19 @@ core, accountants and auditors need to know about a mechanism are methods of its
 `dpaudit.mechanisms.base`.
 """
 
-from typing import Annotated, TypeAlias, get_args
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias, get_args
 
 from pydantic import Field
+from pydantic_core import core_schema
 
+from dpaudit.errors import UnknownKind
 from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
 from dpaudit.mechanisms.base import (
     Answer,
     Array,
     Asked,
+    BaseMechanism,
     Calibrated,
     GaussianNoise,
     Queries,
@@ -37,6 +41,8 @@ from dpaudit.mechanisms.selecting.tuning import NegativeBinomial, Poisson, Priva
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
+from dpaudit.models import did_you_mean
+from dpaudit.registry import Registry
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
@@ -69,26 +75,75 @@ AnyMechanism: TypeAlias = (
     | OpaqueMechanism
 )
 
-#: The same mechanisms by their kinds, for whoever is given a name.
 #: Noise on one sum over a secret sample of its rows.
 AnySampledSum: TypeAlias = PoissonSampled | FixedSizeSampled | TruncatedPoissonSampled | SampledRecords
 
-KINDS: dict[str, type[AnyMechanism]] = {
+#: Our own mechanisms by their kinds.
+OWN_KINDS: dict[str, type[AnyMechanism]] = {
     one.model_fields["kind"].default: one for one in get_args(AnyMechanism)
 }
 
-#: The same union as a field of a model, told apart by its kind.
-Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
+
+def _is_kind(name: str, entry: Any) -> bool:
+    is_mechanism = (
+        isinstance(entry, type) and issubclass(entry, BaseMechanism) and "kind" in entry.model_fields
+    )
+    return is_mechanism and entry.model_fields["kind"].default == name
+
+
+#: Mechanisms by their kinds, with those that installed packages add.
+KINDS: Registry[type[AnyMechanism]] = Registry(
+    "mechanisms", OWN_KINDS, _is_kind, "subclass of BaseMechanism whose `kind` is that name"
+)
+
+
+class _OrAdded:
+    """Reads and writes the mechanisms of other packages beside the union of ours."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        ours = handler(source)
+        writing = core_schema.wrap_serializer_function_ser_schema(_written, info_arg=True, schema=ours)
+        return core_schema.no_info_wrap_validator_function(_read, ours, serialization=writing)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return handler(schema["schema"])
+
+
+def _read(value: Any, ours: Callable[[Any], Any]) -> Any:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    if not isinstance(kind, str) or kind in OWN_KINDS:
+        return ours(value)
+    if kind not in KINDS:
+        remedy = (
+            f"{did_you_mean(kind, KINDS)}known kinds: {', '.join(KINDS)}; or install the package that adds it"
+        )
+        raise UnknownKind(f"unknown kind {kind!r}", where="mechanism", remedy=remedy)
+    added = KINDS[kind]
+    return value if type(value) is added else added.model_validate(value)
+
+
+def _written(value: Any, ours: Callable[[Any], Any], info: Any) -> Any:
+    if type(value) is OWN_KINDS.get(value.kind):
+        return ours(value)
+    return value.model_dump(mode=info.mode, by_alias=info.by_alias, exclude_none=info.exclude_none)
+
+
+#: A mechanism as a field of a model, told apart by its kind.
+Mechanism = Annotated[AnyMechanism, Field(discriminator="kind"), _OrAdded]
 
 
 __all__ = [
     "KINDS",
+    "OWN_KINDS",
     "AboveThreshold",
     "Answer",
     "AnyMechanism",
     "AnySampledSum",
     "Array",
     "Asked",
+    "BaseMechanism",
     "BufferedToeplitz",
     "Calibrated",
     "Choice",

@@ -9,13 +9,13 @@ from pydantic.fields import FieldInfo
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import InvalidParameter, UnknownKind
-from dpaudit.mechanisms import KINDS, AnyMechanism, Calibrated, OnSample
+from dpaudit.mechanisms import KINDS, OWN_KINDS, AnyMechanism, Calibrated, OnSample
 from dpaudit.models import Model, did_you_mean, named_by
 
 _Fields: TypeAlias = dict[str, FieldInfo]
 
 #: The kinds that can be described; a mechanism on a sample is the one inside, with the sample's parameters.
-DESCRIBED: Final = {kind: model for kind, model in KINDS.items() if not issubclass(model, OnSample)}
+DESCRIBED: Final = {kind: model for kind, model in OWN_KINDS.items() if not issubclass(model, OnSample)}
 
 #: The ways to sample, each with its parameters; which one is meant follows from those that are given.
 _SAMPLES: Final[dict[type[OnSample], _Fields]] = {
@@ -24,7 +24,7 @@ _SAMPLES: Final[dict[type[OnSample], _Fields]] = {
         for name, field in model.model_fields.items()
         if name not in {"kind", "mechanism", *model.beside_cost}
     }
-    for model in KINDS.values()
+    for model in OWN_KINDS.values()
     if issubclass(model, OnSample)
 }
 _SAMPLING: Final[_Fields] = {name: field for fields in _SAMPLES.values() for name, field in fields.items()}
@@ -36,13 +36,22 @@ def parameters(kind: str) -> dict[str, type | None]:
 
     Each with its type, int, float, str or bool, or None where it takes lists or tables. Raises `UnknownKind`.
     """
-    if kind not in DESCRIBED:
-        remedy = f"{did_you_mean(kind, DESCRIBED)}known mechanisms: {', '.join(DESCRIBED)}"
-        if kind in KINDS:
-            remedy = "name the mechanism inside it, and give the sample's parameters, such as its rate"
-        raise UnknownKind(f"no mechanism {kind!r} can be described", where="mechanism", remedy=remedy)
-    fields = _fields(DESCRIBED[kind]) | (_SAMPLING if DESCRIBED[kind] in _SAMPLED else {})
+    model = _model(kind)
+    fields = _fields(model) | (_SAMPLING if model in _SAMPLED else {})
     return {name: _type(field) for name, field in fields.items()}
+
+
+def _model(kind: str) -> type[AnyMechanism]:
+    """The class of a kind that can be described, ours or another package's. Raises `UnknownKind`."""
+    if kind in DESCRIBED:
+        return DESCRIBED[kind]
+    if kind in KINDS and kind not in OWN_KINDS:
+        return KINDS[kind]
+    known = [*DESCRIBED, *(name for name in KINDS if name not in OWN_KINDS)]
+    remedy = f"{did_you_mean(kind, known)}known mechanisms: {', '.join(known)}"
+    if kind in OWN_KINDS:
+        remedy = "name the mechanism inside it, and give the sample's parameters, such as its rate"
+    raise UnknownKind(f"no mechanism {kind!r} can be described", where="mechanism", remedy=remedy)
 
 
 def described(
@@ -63,7 +72,7 @@ def described(
     >>> str(described("laplace", {"scale": 2.0, "rate": 0.1}).dominating_pair())
     'Sampled(inner=Laplace(epsilon=Fraction(1, 2)), rate=0.1, contribution=None, times=1)'
     """
-    known, model = parameters(kind), DESCRIBED[kind]
+    known, model = parameters(kind), _model(kind)
     for name in given:
         if name not in known:
             what, why = f"{spelled(name)} with {kind}", "a parameter that is ignored would mislead"

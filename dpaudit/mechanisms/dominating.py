@@ -251,4 +251,29 @@ class Shuffled(_RoundedUp):
     categories: int | None
 
 
-Pair: TypeAlias = Inner | Sampled | Batch | Mixture | SparseGaussian | Selected | Shuffled
+class Added:
+    """A pair of another package, by the bounds that the package proves of it.
+
+    Each bound holds for every two neighbouring data sets in either order, and is rounded up. None, the
+    default: it is not known. An accountant refuses the pair if all that it could use is None.
+    """
+
+    def epsilon(self) -> float | None:
+        """Return the epsilon of pure differential privacy."""
+        return None
+
+    def rho(self) -> Fraction | None:
+        """Return the rho of zero-concentrated differential privacy."""
+        return None
+
+    def log_moment(self, t: float) -> float | None:
+        """Return t times the Renyi divergence of order 1 + t, for any t > 0."""
+        del t
+        return None
+
+    def table(self) -> Table | None:
+        """Return a table of privacy losses that dominates the pair in both orders."""
+        return None
+
+
+Pair: TypeAlias = Added | Inner | Sampled | Batch | Mixture | SparseGaussian | Selected | Shuffled

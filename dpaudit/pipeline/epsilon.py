@@ -15,7 +15,7 @@ from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import AnyMechanism, BaseMechanism
 from dpaudit.progress import Work
 
 
@@ -34,7 +34,7 @@ def epsilon(
     Raises `InvalidParameter`: no releases, a count below 1 or beside releases, a delta outside (0, 1);
     `CannotBound`: no accountant has a bound.
     """
-    if isinstance(releases, AnyMechanism):
+    if isinstance(releases, BaseMechanism):
         releases, count = [Release(label=releases.kind, mechanism=releases, count=count)], 1
     require_kind(releases, [Release], "epsilon(releases=)")
     if count != 1:

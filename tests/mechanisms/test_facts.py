@@ -24,7 +24,7 @@ def test_its_facts_name_what_exists(mechanism: Any) -> None:
 
 def test_every_pair_dominates_some_mechanism() -> None:
     stated = {name for mechanism in KINDS for name in get_types(mechanism)}
-    assert stated == {pair.__name__ for pair in get_args(dominating.Pair)}
+    assert stated == {pair.__name__ for pair in get_args(dominating.Pair) if pair is not dominating.Added}
 
 
 def get_types(mechanism: Any) -> list[str]:

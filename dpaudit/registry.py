@@ -1,0 +1,134 @@
+"""Names that installed packages add to ours: mechanisms, algorithms, verbs, importers, libraries, auditors.
+
+A package adds a name by an entry point in the group of its kind, without any change of this tree:
+
+    [project.entry-points."dpaudit.mechanisms"]
+    staircase = "staircase:Staircase"
+
+Our own names come first, and are found without reading other packages' metadata, which takes longer than a
+short command. A wing of the tree enters in the same way: as text, which is imported when the name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from dpaudit.errors import BrokenPackage
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Mapping[str, Entry], Generic[Entry]):
+    """The entries of one kind by name: our own, and those that installed packages add.
+
+    Iterating reads the metadata of all installed packages; so does looking up a name that is not ours.
+
+    Args:
+        kind: names the group of entry points, ``dpaudit.KIND``.
+        own: our own entries, or where each is defined, as text: ``"module:attribute"``.
+        accepts: whether an added object can be the entry of a name.
+        wanted: what such an entry is, in words.
+    """
+
+    def __init__(
+        self, kind: str, own: Mapping[str, Entry | str], accepts: Callable[[str, Any], bool], wanted: str
+    ) -> None:
+        self.kind, self._own, self._accepts, self._wanted = kind, own, accepts, wanted
+
+    def __getitem__(self, name: str) -> Entry:
+        """Return the entry of a name.
+
+        Raises:
+            KeyError: nothing has this name.
+            BrokenPackage: a package adds it, and the entry cannot be imported or is of another type.
+        """
+        if name in self._own:
+            entry = self._own[name]
+            return cast("Entry", defined_at(entry) if isinstance(entry, str) else entry)
+        return self._added_entry(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._added
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (name for name in self._added if name not in self._own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def package(self, name: str) -> str | None:
+        """Return the package that adds a name, with its version; None for a name of ours."""
+        return None if name in self._own else _package(self._added[name][0])
+
+    def working(self) -> Iterator[tuple[str, Entry]]:
+        """Yield names and entries without those of broken packages."""
+        for name in self:
+            try:
+                entry = self[name]
+            except BrokenPackage:
+                continue
+            yield name, entry
+
+    def broken(self) -> Iterator[tuple[str, BrokenPackage]]:
+        """Yield the names that packages add and that cannot be used, with the reasons."""
+        for name, found in self._added.items():
+            if name in self._own:
+                what = f"the name {name!r} in the group dpaudit.{self.kind} is dpaudit's own"
+                yield name, _broken(found[0], what, "the entry is ignored; choose another name for it")
+                continue
+            try:
+                self._added_entry(name)
+            except BrokenPackage as error:
+                yield name, error
+
+    @cached_property
+    def _added(self) -> dict[str, list[EntryPoint]]:
+        found: dict[str, list[EntryPoint]] = {}
+        for point in _entry_points(f"dpaudit.{self.kind}"):
+            found.setdefault(point.name, []).append(point)
+        return dict(sorted(found.items()))
+
+    def _added_entry(self, name: str) -> Entry:
+        point, *others = self._added[name]
+        if others:
+            packages = " and ".join(map(_package, (point, *others)))
+            what = f"{name!r} in the group dpaudit.{self.kind} is added by {packages}"
+            raise _broken(point, what, "uninstall one of them")
+        try:
+            entry = point.load()
+        except Exception as error:  # whatever another package raises while it is imported
+            what = f"{name!r} cannot be imported from {point.value!r}: {type(error).__name__}: {error}"
+            raise _broken(point, what) from error
+        if not self._accepts(name, entry):
+            what = f"{name!r} in the group dpaudit.{self.kind} is no {self._wanted}: {entry!r:.80}"
+            raise _broken(point, what)
+        return cast("Entry", entry)
+
+
+def defined_at(place: str) -> Any:
+    """Import ``"module:attribute"``: a part of this package that the caller does not depend on."""
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _entry_points(group: str) -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import, and needed for other packages' names alone
+
+    return entry_points(group=group)
+
+
+def _package(point: EntryPoint) -> str:
+    return "an unnamed package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def _broken(point: EntryPoint, what: str, remedy: str = "") -> BrokenPackage:
+    package = _package(point)
+    remedy = remedy or f"correct the package, or remove it: pip uninstall {package.partition(' ')[0]}"
+    return BrokenPackage(what, where=f"package {package}", remedy=remedy)
