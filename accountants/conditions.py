@@ -9,7 +9,7 @@ import numpy as np
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import OnSample, SampledSum
+from dpaudit.mechanisms import KINDS, OWN_KINDS, OnSample, SampledSum
 from dpaudit.mechanisms.base import BaseMechanism
 
 #: By what decides a unit's part, what the composition of a split's parts rests on.
@@ -86,6 +86,9 @@ def _of(mechanism: BaseMechanism) -> tuple[tuple[Code, str | None], ...]:
     sensitivity = mechanism.declared_sensitivity
     if sensitivity is not None and sensitivity.basis == "declared":
         found[Code.DECLARED_SENSITIVITY, None] = None
+    kind = type(mechanism).model_fields["kind"].default
+    if kind not in OWN_KINDS:
+        found[Code.ADDED_MECHANISM, f"the mechanism {kind} of the package {KINDS.package(kind)}"] = None
     if mechanism.condition is not None:
         found[Code(mechanism.condition), getattr(mechanism, "justification", None)] = None
     if isinstance(mechanism, OnSample) and (sensitivity is None or sensitivity.basis != "mapped"):

@@ -1,30 +1,35 @@
-"""The algorithms that come with dpaudit, by their command-line names.
+"""The algorithms that come with dpaudit, by their command-line names, and those that packages add.
 
-Each algorithm is imported when it is made: a run of one does not wait for what only the others need.
+Each one is imported when it is used: a run of one does not wait for what only the others need.
 """
 
-from collections.abc import Mapping
+from typing import Any, Final
 
 from dpaudit.algorithms.form import Builtin
-from dpaudit.algorithms.papers.balle_gomrokchi_precup_2016.entries import DP_LSL, DP_LSW
-from dpaudit.algorithms.papers.he_zhou_2025.entries import DP_POLICY_GRADIENT
-from dpaudit.algorithms.papers.liao_he_gu_2023.entries import LDP_UCRL_VTR
-from dpaudit.algorithms.papers.ngo_vietri_wu_2022.entries import PRIVATE_LSVI_UCB
-from dpaudit.algorithms.papers.qiao_wang_2023.entries import DP_APVI, DP_VAPVI
-from dpaudit.algorithms.papers.qiao_wang_2024.entries import DP_UCBVI
-from dpaudit.algorithms.papers.wang_hegde_2019.entries import DP_Q_LEARNING
-from dpaudit.algorithms.training.entries import DP_FTRL, DP_SGD
+from dpaudit.registry import Registry
 
-CATALOGUE: Mapping[str, Builtin] = {
-    "dp-apvi": DP_APVI,
-    "dp-vapvi": DP_VAPVI,
-    "dp-lsw": DP_LSW,
-    "dp-lsl": DP_LSL,
-    "ldp-ucrl-vtr": LDP_UCRL_VTR,
-    "private-lsvi-ucb": PRIVATE_LSVI_UCB,
-    "dp-q-learning": DP_Q_LEARNING,
-    "dp-ucbvi": DP_UCBVI,
-    "dp-policy-gradient": DP_POLICY_GRADIENT,
-    "dp-sgd": DP_SGD,
-    "dp-ftrl": DP_FTRL,
+_PLACES: Final = {
+    "dp-apvi": "papers.qiao_wang_2023.entries:DP_APVI",
+    "dp-vapvi": "papers.qiao_wang_2023.entries:DP_VAPVI",
+    "dp-lsw": "papers.balle_gomrokchi_precup_2016.entries:DP_LSW",
+    "dp-lsl": "papers.balle_gomrokchi_precup_2016.entries:DP_LSL",
+    "ldp-ucrl-vtr": "papers.liao_he_gu_2023.entries:LDP_UCRL_VTR",
+    "private-lsvi-ucb": "papers.ngo_vietri_wu_2022.entries:PRIVATE_LSVI_UCB",
+    "dp-q-learning": "papers.wang_hegde_2019.entries:DP_Q_LEARNING",
+    "dp-ucbvi": "papers.qiao_wang_2024.entries:DP_UCBVI",
+    "dp-policy-gradient": "papers.he_zhou_2025.entries:DP_POLICY_GRADIENT",
+    "dp-sgd": "training.entries:DP_SGD",
+    "dp-ftrl": "training.entries:DP_FTRL",
 }
+
+
+def _is_builtin(_name: str, entry: Any) -> bool:
+    return isinstance(entry, Builtin)
+
+
+CATALOGUE: Registry[Builtin] = Registry(
+    "algorithms",
+    {name: f"dpaudit.algorithms.{place}" for name, place in _PLACES.items()},
+    _is_builtin,
+    "dpaudit.algorithms.form.Builtin",
+)

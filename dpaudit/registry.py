@@ -67,24 +67,15 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         """Return the package that adds a name, with its version; None for a name of ours."""
         return None if name in self._own else _package(self._added[name][0])
 
-    def working(self) -> Iterator[tuple[str, Entry]]:
-        """Yield names and entries without those of broken packages."""
-        for name in self:
-            try:
-                entry = self[name]
-            except BrokenPackage:
-                continue
-            yield name, entry
-
-    def broken(self) -> Iterator[tuple[str, BrokenPackage]]:
-        """Yield the names that packages add and that cannot be used, with the reasons."""
+    def added(self) -> Iterator[tuple[str, Entry | BrokenPackage]]:
+        """Yield what packages add: names with entries, or with the reason why one cannot be used."""
         for name, found in self._added.items():
             if name in self._own:
                 what = f"the name {name!r} in the group dpaudit.{self.kind} is dpaudit's own"
-                yield name, _broken(found[0], what, "the entry is ignored; choose another name for it")
+                yield name, _broken(found[0], what, "choose another name for the entry, which is ignored")
                 continue
             try:
-                self._added_entry(name)
+                yield name, self._added_entry(name)
             except BrokenPackage as error:
                 yield name, error
 

@@ -157,7 +157,7 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
         case mechanisms.ValueMechanism():  # a new one
             if query.size == 1 and not mechanism.integer_noise:
                 return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
-        case _ if not isinstance(mechanism, _UNTESTED):
+        case _ if mechanism.kind in mechanisms.OWN_KINDS and not isinstance(mechanism, _UNTESTED):
             assert_never(mechanism)
     return None
 

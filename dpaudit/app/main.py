@@ -1,8 +1,7 @@
-"""The command `dpaudit`: a table of verbs, each loaded when it is called."""
+"""The command `dpaudit`: a table of verbs, each loaded when it is called, and those that packages add."""
 
 import atexit
 import gc
-import importlib
 import os
 import re
 import shlex
@@ -15,7 +14,8 @@ import click
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
 from dpaudit.app.text.progress import progress_shown
 from dpaudit.app.text.streams import note, open_closed_streams, silenced
-from dpaudit.errors import UsageError
+from dpaudit.errors import BrokenPackage, UsageError
+from dpaudit.registry import Registry, defined_at
 
 #: Verb -> its module in this folder, the command's name there, and its line in `--help`.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
@@ -51,6 +51,18 @@ VERBS = {
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
 
+
+def _is_command(_name: str, entry: Any) -> bool:
+    return isinstance(entry, click.Command)
+
+
+COMMANDS: Registry[click.Command] = Registry(
+    "verbs",
+    {verb: f"dpaudit.app.{module}:{name}" for verb, (module, name, _) in VERBS.items()},
+    _is_command,
+    "click command",
+)
+
 #: Verbs that run no code of a user's, with products of matrices too small for threads.
 COMPUTING = {
     "verify",
@@ -83,8 +95,7 @@ Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 
 def imported(module: str, name: str) -> click.Command:
     """A command of a module in this folder."""
-    command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
-    return with_traceback(command)
+    return with_traceback(defined_at(f"dpaudit.app.{module}:{name}"))
 
 
 def with_traceback(command: click.Command) -> click.Command:
@@ -113,6 +124,15 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(lines.items()))
 
 
+def verb_lines() -> dict[str, str]:
+    """Return the line of every verb in `--help`; only those of other packages are imported for it."""
+    lines = {verb: line for verb, (_, _, line) in VERBS.items()}
+    for verb, one in COMMANDS.added():
+        line = f"broken: {one.what}" if isinstance(one, BrokenPackage) else one.get_short_help_str(80)
+        lines.setdefault(verb, line)
+    return lines
+
+
 class _Refused(click.UsageError):
     """A command line that click refuses, told as every error is: its usage, and an error of four parts."""
 
@@ -134,26 +154,27 @@ class _Refused(click.UsageError):
 class Verbs(LazyGroup):
     """The group of dpaudit's verbs."""
 
-    listed = "Verbs", {verb: line for verb, (_, _, line) in VERBS.items()}
+    @property
+    def listed(self) -> tuple[str, Mapping[str, str]]:  # type: ignore[override]
+        """Our verbs with their lines, and those of other packages."""
+        return "Verbs", verb_lines()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of one verb."""
         del ctx
-        if cmd_name not in VERBS:
-            return None
         if cmd_name in COMPUTING:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read where numpy is imported
-        return imported(*VERBS[cmd_name][:2])
+        return with_traceback(COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; of a mistyped one say which may have been meant."""
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             import difflib
 
-            near = difflib.get_close_matches(args[0], VERBS, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Verbs are {', '.join(VERBS)}."
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Verbs are {', '.join(COMMANDS)}."
             ctx.fail(f"No such verb {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 

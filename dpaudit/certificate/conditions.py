@@ -92,6 +92,11 @@ class Code(StrEnum):
         "an author justifies a guarantee",
         "the guarantee of {releases}; its author's justification: {text}",
     )
+    ADDED_MECHANISM = (
+        "added-mechanism",
+        "another package adds a mechanism",
+        "the cost and the noise of {text}, in {releases}",
+    )
     SMOOTH_BOUND = (
         "smooth-bound",
         "noise follows a smooth sensitivity",

@@ -85,6 +85,9 @@ OWN_KINDS: dict[str, type[AnyMechanism]] = {
 
 
 def _is_kind(name: str, entry: Any) -> bool:
+    """Whether a class may be added: a subclass of ours could keep the proof and change the noise."""
+    if isinstance(entry, type) and issubclass(entry, tuple(OWN_KINDS.values())):
+        return False
     is_mechanism = (
         isinstance(entry, type) and issubclass(entry, BaseMechanism) and "kind" in entry.model_fields
     )
@@ -93,7 +96,10 @@ def _is_kind(name: str, entry: Any) -> bool:
 
 #: Mechanisms by their kinds, with those that installed packages add.
 KINDS: Registry[type[AnyMechanism]] = Registry(
-    "mechanisms", OWN_KINDS, _is_kind, "subclass of BaseMechanism whose `kind` is that name"
+    "mechanisms",
+    OWN_KINDS,
+    _is_kind,
+    "subclass of BaseMechanism, but of no mechanism of ours, with that name as its `kind`",
 )
 
 

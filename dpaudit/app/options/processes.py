@@ -136,7 +136,8 @@ def open_target(
         return replace(found, about={**found.about, **more})
 
     here = in_process_by_default() if processes.in_process is None else processes.in_process
-    if here or (reference in CATALOGUE and pair is None):
+    ours = targets.is_builtin(reference) and CATALOGUE.package(reference) is None
+    if here or (ours and pair is None):
         chosen, data, pairs = make()
         is_plain = isinstance(chosen.algorithm, Plain)
         about: Any = {"told": tell(chosen.algorithm), "own_pairs": pair is None, "kept": keep()}

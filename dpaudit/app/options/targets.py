@@ -50,7 +50,7 @@ def load_target(
 
     Raises `UsageError`, and `DataError` where the data file cannot be used.
     """
-    if reference in CATALOGUE:
+    if is_builtin(reference):
         for word, given in (("--plain", plain), ("--library", library is not None)):
             if given:
                 why = "built-in algorithms release through a curator"
@@ -99,6 +99,11 @@ def load_target(
         judged = claimed(claim)
         data = read_data(data_file, None if judged is None else judged.unit)
     return Target(reference, algorithm, data, claim)
+
+
+def is_builtin(reference: str) -> bool:
+    """Whether a target is a name: of our algorithms, or of one that an installed package adds."""
+    return ":" not in reference and reference in CATALOGUE
 
 
 def _no_algorithm(reference: str) -> UsageError:
