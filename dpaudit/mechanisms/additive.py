@@ -9,7 +9,7 @@ import numpy as np
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Array, FixedNoise, GaussianNoise, ValueMechanism, residual
+from dpaudit.mechanisms.base import ONE, Array, FixedNoise, GaussianNoise, ValueMechanism, fields, residual
 from dpaudit.models import Count, Scale
 from dpaudit.noise.grid import OnGrid, grid
 from dpaudit.noise.randomness import Randomness
@@ -25,6 +25,8 @@ class Gaussian(GaussianNoise, ValueMechanism):
 
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
     drawn_exactly = True
+
+    example = fields(sigma=2.0, sensitivity=ONE["l2"])
 
     kind: Literal["gaussian"] = "gaussian"
 
@@ -59,6 +61,8 @@ class Laplace(LaplaceNoise):
     """
 
     drawn_exactly = True
+
+    example = fields(scale=2.0, sensitivity=ONE["l1"])
 
     kind: Literal["laplace"] = "laplace"
 
@@ -101,6 +105,8 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
     norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)
     beside_cost: ClassVar[Mapping[str, Any]] = {"dimension": 1}
     drawn_exactly = True
+
+    example = fields(sigma=2.0, dimension=3, sensitivity=ONE["frobenius"])
 
     kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
     dimension: Count

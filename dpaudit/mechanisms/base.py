@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,16 @@ Array: TypeAlias = NDArray[np.float64]
 
 #: figure, factor -> their product, rounded up; raises `CannotBound` past the largest double.
 Times: TypeAlias = Callable[[float, int], float]
+
+#: A sensitivity of 1 in each norm, for examples.
+ONE: Final[Mapping[Norm, Mapping[str, Any]]] = {
+    norm: {"value": 1.0, "norm": norm, "basis": "clipped"} for norm in get_args(Norm)
+}
+
+
+def fields(**values: Any) -> Mapping[str, Any]:
+    """Return the fields of an example by their names."""
+    return values
 
 
 class Asked(NamedTuple):
@@ -85,6 +95,8 @@ class BaseMechanism(Model):
     condition: ClassVar[str | None] = None
     #: What somebody is trusted to do, so that its figures hold; None: a unit may run it on its own data.
     trusted_to: ClassVar[str | None] = None
+    #: Fields of one mechanism of this kind, for `dpaudit list mechanisms` and for tests of all kinds.
+    example: ClassVar[Mapping[str, Any]] = {}
     #: Values of fields without which there is no mechanism, but on which its cost does not depend.
     beside_cost: ClassVar[Mapping[str, Any]] = {}
 

@@ -14,7 +14,7 @@ from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import LaplaceNoise
-from dpaudit.mechanisms.base import Array, FixedNoise, ValueMechanism, residual
+from dpaudit.mechanisms.base import ONE, Array, FixedNoise, ValueMechanism, fields, residual
 from dpaudit.models import Scale
 from dpaudit.noise.contributions import holding_whole
 from dpaudit.noise.grid import OnGrid
@@ -48,6 +48,8 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
     noise_field = "sigma"
     drawn_exactly = True
+
+    example = fields(sigma=2.0, sensitivity=ONE["l2"])
 
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Scale
@@ -83,6 +85,8 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
     """
 
     drawn_exactly = True
+
+    example = fields(scale=2.0, sensitivity=ONE["l1"])
 
     kind: Literal["discrete-laplace"] = "discrete-laplace"
 

@@ -9,7 +9,7 @@ import numpy as np
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
-from dpaudit.mechanisms.base import Answer, Array, GaussianNoise, Move, Queries, residual
+from dpaudit.mechanisms.base import ONE, Answer, Array, GaussianNoise, Move, Queries, fields, residual
 from dpaudit.models import Model, Positive
 from dpaudit.noise.paths import Path
 from dpaudit.noise.randomness import Randomness
@@ -76,6 +76,8 @@ class GaussianProcess(GaussianNoise):
     norms: ClassVar[tuple[Norm, ...]] = ("rkhs",)
     beside_cost: ClassVar[Mapping[str, Any]] = {"beta": 1.0}
     drawn_exactly = True
+
+    example = fields(sigma=2.0, kernel={"kind": "exponential", "beta": 3.0}, sensitivity=ONE["rkhs"])
 
     kind: Literal["gaussian-process"] = "gaussian-process"
     kernel: ExponentialKernel

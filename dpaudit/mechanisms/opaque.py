@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.errors import CannotBound, InvalidParameter, NormMismatch
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Times, distance
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Times, distance, fields
 from dpaudit.models import Enlarged, Fraction, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
@@ -69,6 +69,8 @@ class OpaquePureDP(Opaque):
     may start from a `sensitivity`, which replay measures.
     """
 
+    example = fields(epsilon=0.5, justification="the manual, Theorem 3")
+
     kind: Literal["pure-dp"] = "pure-dp"
     epsilon: Annotated[NonNegative, Enlarged]
     justification: Justification
@@ -90,6 +92,8 @@ class OpaqueApproxDP(Opaque):
     Obligation: the `justification` shows (epsilon, delta)-DP under the ledger's relation, for any earlier
     outputs. It may start from a `sensitivity`, which replay measures.
     """
+
+    example = fields(epsilon=0.5, delta=1e-7, justification="the manual, Theorem 3")
 
     kind: Literal["approx-dp"] = "approx-dp"
     epsilon: Annotated[NonNegative, Enlarged]
@@ -119,6 +123,8 @@ class OpaqueZCDP(Opaque):
     Obligation: the `justification` shows rho-zCDP under the ledger's relation, for any earlier outputs. It
     may start from a `sensitivity`, which replay measures.
     """
+
+    example = fields(rho=0.125, justification="the manual, Theorem 3")
 
     kind: Literal["zcdp"] = "zcdp"
     rho: NonNegative
@@ -150,6 +156,10 @@ class Tabulated(Opaque):
         probabilities: one for each loss.
         infinity: the mass at infinite loss.
     """
+
+    example = fields(
+        losses=[-0.5, 0.5], probabilities=[0.375, 0.625], infinity=0.0, justification="the manual, Theorem 3"
+    )
 
     kind: Literal["tabulated"] = "tabulated"
     losses: Annotated[tuple[FiniteFloat, ...], Field(min_length=1)]

@@ -19,6 +19,7 @@ from dpaudit.mechanisms.base import (
     Queries,
     Times,
     ValueMechanism,
+    fields,
     residual,
 )
 from dpaudit.models import Count, Positive
@@ -38,6 +39,8 @@ class RandomizedResponse(ValueMechanism):
     noise_field = "epsilon"
     condition = "one-answer-per-unit"
     drawn_exactly = True
+
+    example = fields(epsilon=0.5, categories=2)
 
     kind: Literal["randomized-response"] = "randomized-response"
     epsilon: Positive
@@ -179,6 +182,8 @@ class Exponential(Choice):
     of sensitivity s meet it with w = epsilon score/(2 s), and with w = epsilon score/s if one unit moves
     all of them in one direction.
     """
+
+    example = fields(epsilon=0.5)
 
     kind: Literal["exponential"] = "exponential"
 

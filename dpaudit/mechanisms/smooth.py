@@ -20,6 +20,7 @@ from dpaudit.mechanisms.base import (
     Move,
     Queries,
     Times,
+    fields,
     residual,
     sum_of_squares,
 )
@@ -42,6 +43,8 @@ class SmoothGaussian(BaseMechanism):
     released_by = "release_smooth"
     condition = "smooth-bound"
     drawn_exactly = True
+
+    example = fields(alpha=12.0, beta=0.05, dimension=2, epsilon=1.0, delta=0.1)
 
     kind: Literal["smooth-gaussian"] = "smooth-gaussian"
     alpha: Positive

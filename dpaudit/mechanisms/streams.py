@@ -11,12 +11,14 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import normal_log_density, symmetric_log_density
 from dpaudit.mechanisms.base import (
+    ONE,
     Answer,
     Array,
     GaussianNoise,
     Move,
     Queries,
     distance,
+    fields,
     residual,
     sum_of_squares,
 )
@@ -97,6 +99,8 @@ class TreeAggregation(StreamMechanism):
 
     condition = "stream-places"
     norms: ClassVar[tuple[Norm, ...]] = ("l2", "frobenius")
+
+    example = fields(sigma=2.0, steps=100, sensitivity=ONE["l2"])
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
 

@@ -7,6 +7,7 @@ from pydantic import model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.base import ONE, fields
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.sensitivity import reach
 from dpaudit.mechanisms.samples.sampled import InTurns
@@ -26,6 +27,18 @@ class SampledMatrix(InTurns):
     Banded Matrix Factorization", Theorems 4 and 5). Under replace-one the sample amplifies only where
     `contribution` is stated. How often a unit may take part follows: `participations` is not used.
     """
+
+    example = fields(
+        rate=0.01,
+        mechanism={
+            "kind": "matrix",
+            "sigma": 2.0,
+            "steps": 100,
+            "strategy": {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375, 0.3125]},
+            "separation": 25,
+            "sensitivity": ONE["l2"],
+        },
+    )
 
     kind: Literal["sampled-matrix"] = "sampled-matrix"
     rate: Share

@@ -14,7 +14,7 @@ from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import normal_log_density
-from dpaudit.mechanisms.base import Answer, Array, Move, distance, residual, sum_of_squares
+from dpaudit.mechanisms.base import ONE, Answer, Array, Move, distance, fields, residual, sum_of_squares
 from dpaudit.mechanisms.correlated.sensitivity import Reach, reach
 from dpaudit.mechanisms.correlated.strategies import Strategy
 from dpaudit.mechanisms.streams import StreamMechanism
@@ -43,6 +43,15 @@ class MatrixMechanism(StreamMechanism):
 
     condition = "stream-participations"
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
+
+    example = fields(
+        sigma=2.0,
+        steps=100,
+        strategy={"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375, 0.3125]},
+        participations=4,
+        separation=25,
+        sensitivity=ONE["l2"],
+    )
 
     kind: Literal["matrix"] = "matrix"
     strategy: Strategy

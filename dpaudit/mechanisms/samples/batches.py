@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Array
+from dpaudit.mechanisms.base import ONE, Array, fields
 from dpaudit.mechanisms.samples import subsets
 from dpaudit.mechanisms.samples.sampled import OnSample
 from dpaudit.models import Count, Share
@@ -32,6 +32,10 @@ class FixedSizeSampled(OnSample):
 
     swaps = True
     beside_cost: ClassVar[Mapping[str, Any]] = {"contribution": None}
+
+    example = fields(
+        size=10, units=1000, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]}
+    )
 
     kind: Literal["fixed-size-sampled"] = "fixed-size-sampled"
     size: Count
@@ -85,6 +89,10 @@ class TruncatedPoissonSampled(OnSample):
     """
 
     swaps = True
+
+    example = fields(
+        rate=0.01, most=30, units=1000, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]}
+    )
 
     kind: Literal["truncated-poisson-sampled"] = "truncated-poisson-sampled"
     rate: Share

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian
-from dpaudit.mechanisms.base import Answer, Array, Move
+from dpaudit.mechanisms.base import ONE, Answer, Array, Move, fields
 from dpaudit.mechanisms.samples import subsets
 from dpaudit.mechanisms.samples.sampled import HiddenSample, InTurns, SampledSum
 from dpaudit.models import Count, NonNegative, Scale, Share
@@ -36,6 +36,8 @@ class MixtureOfGaussians(HiddenSample):
 
     released_by = None
     noise_field = "sigma"
+
+    example = fields(sigma=2.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.9, 0.07, 0.03])
 
     kind: Literal["mixture-of-gaussians"] = "mixture-of-gaussians"
     sigma: Scale
@@ -82,6 +84,10 @@ class SampledRecords(SampledSum):
     number of drawn records that is binomial, and the pair is that of `mixture-of-gaussians` (Choquette-Choo,
     Ganesh, Haque, Steinke and Thakurta 2024). Fewer records cost less. Under replace-one nothing is claimed.
     """
+
+    example = fields(
+        rate=0.01, records=3, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]}
+    )
 
     kind: Literal["sampled-records"] = "sampled-records"
     mechanism: Gaussian
@@ -141,6 +147,8 @@ class RandomAllocation(InTurns):
     both orders (Chua et al. 2024, "Balls-and-bins sampling"; Feldman and Shenfeld 2025, random allocation).
     Several epochs, allocated anew each, are so many runs. Under replace-one nothing is claimed.
     """
+
+    example = fields(steps=100, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]})
 
     kind: Literal["random-allocation"] = "random-allocation"
     mechanism: Gaussian

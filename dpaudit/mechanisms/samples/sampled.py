@@ -16,6 +16,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
 from dpaudit.mechanisms.base import (
+    ONE,
     Answer,
     Array,
     BaseMechanism,
@@ -24,6 +25,7 @@ from dpaudit.mechanisms.base import (
     Queries,
     ValueMechanism,
     distance,
+    fields,
 )
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
@@ -337,6 +339,8 @@ class PoissonSampled(OnSample):
     that it was sampled. An inner mechanism that adds no noise to a sum keeps its guarantee when a sampled
     unit is taken out as well as when it changes.
     """
+
+    example = fields(rate=0.01, mechanism={"kind": "laplace", "scale": 2.0, "sensitivity": ONE["l1"]})
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"
     rate: Share

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Array, BaseMechanism, Times
+from dpaudit.mechanisms.base import Array, BaseMechanism, Times, fields
 from dpaudit.mechanisms.opaque import OpaqueApproxDP
 from dpaudit.models import Count, Fraction, Positive
 from dpaudit.noise.grid import OnGrid
@@ -46,6 +46,8 @@ class KeySelection(BaseMechanism):
     released_by = "release_keys"
     trusted_to = "count the units that have a key"
     drawn_exactly = True
+
+    example = fields(method="optimal", epsilon=1.0, delta=1e-6, changes=1)
 
     kind: Literal["key-selection"] = "key-selection"
     method: Literal["optimal", "laplace", "gaussian"] = "optimal"

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Array
+from dpaudit.mechanisms.base import Array, fields
 from dpaudit.mechanisms.selecting.integrals import gauss_legendre, log_integral
 from dpaudit.mechanisms.selection import Choice
 from dpaudit.noise.randomness import Randomness
@@ -37,6 +37,8 @@ class ReportNoisyMax(Choice):
     log weights, moved by half of epsilon in opposite directions, the losses are epsilon and
     -log(2 - e^-epsilon).
     """
+
+    example = fields(epsilon=0.5, noise_law="exponential")
 
     kind: Literal["report-noisy-max"] = "report-noisy-max"
     noise_law: Literal["exponential", "laplace"] = "exponential"

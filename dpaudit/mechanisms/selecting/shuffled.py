@@ -10,7 +10,7 @@ from pydantic import Field
 from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Queries
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Queries, fields
 from dpaudit.mechanisms.opaque import OpaquePureDP
 from dpaudit.mechanisms.selection import RandomizedResponse
 from dpaudit.models import Count
@@ -38,6 +38,8 @@ class Shuffled(BaseMechanism):
     condition = "one-answer-per-unit"
     trusted_to = "put the answers in a secret order"
     drawn_exactly = True
+
+    example = fields(local={"kind": "randomized-response", "epsilon": 1.0, "categories": 2}, users=10000)
 
     kind: Literal["shuffled"] = "shuffled"
     local: Annotated[RandomizedResponse | OpaquePureDP, Field(discriminator="kind")]

@@ -15,7 +15,7 @@ from pydantic import Field
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.base import Answer, Array, Calibrated, Move, Queries, Times
+from dpaudit.mechanisms.base import ONE, Answer, Array, Calibrated, Move, Queries, Times, fields
 from dpaudit.mechanisms.selecting.integrals import log_integral
 from dpaudit.models import Count, Positive, Scale
 from dpaudit.noise.levels import LawName, Level
@@ -139,6 +139,8 @@ class SparseVector(AboveThreshold):
     noise_field = "epsilon"
     law = "laplace"
 
+    example = fields(epsilon=0.5, sensitivity=ONE["l1"], answers=2, monotone=False)
+
     kind: Literal["sparse-vector"] = "sparse-vector"
     epsilon: Positive
 
@@ -182,6 +184,8 @@ class GaussianSparseVector(AboveThreshold):
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
     noise_field = "sigma"
     law = "normal"
+
+    example = fields(sigma=10.0, sensitivity=ONE["l2"], answers=2, steps=100, monotone=False)
 
     kind: Literal["gaussian-sparse-vector"] = "gaussian-sparse-vector"
     sigma: Scale

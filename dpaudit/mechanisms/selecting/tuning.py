@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 from dpaudit.claims.relations import TrustModel
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
-from dpaudit.mechanisms.base import Array, BaseMechanism, Times
+from dpaudit.mechanisms.base import ONE, Array, BaseMechanism, Times, fields
 from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
@@ -108,6 +108,11 @@ class PrivateSelection(BaseMechanism):
     released_by = "select_best"
     condition = "independent-trials"
     drawn_exactly = True
+
+    example = fields(
+        releases=[{"mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": ONE["l1"]}, "count": 1}],
+        repetitions={"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
+    )
 
     kind: Literal["private-selection"] = "private-selection"
     releases: Annotated[tuple[TrialRelease, ...], Field(min_length=1)]
