@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from dpaudit.accountants.bridges.imported_ledger import stated_trust
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
 from dpaudit.accountants.curves import curves
@@ -200,7 +199,7 @@ def _taken_on_trust(
     if not ledger.hashed:
         yield Condition(code=Code.NO_HASHES)
     yield from trusted.found()
-    for text in stated_trust(ledger.header.parameters):
+    for text in ledger.header.stated_trust:
         yield Condition(code=Code.STATED, text=text)
     if ledger.header.schedule == "fixed":
         yield Condition(code=Code.FIXED_SEQUENCE, replayed=False)

@@ -63,6 +63,11 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Our own names."""
+        return tuple(self._own)
+
     def package(self, name: str) -> str | None:
         """Return the package that adds a name, with its version; None for a name of ours."""
         return None if name in self._own else _package(self._added[name][0])
@@ -70,7 +75,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     def added(self) -> Iterator[tuple[str, Entry | BrokenPackage]]:
         """Yield what packages add: names with entries, or with the reason why one cannot be used."""
         for name, found in self._added.items():
-            if name in self._own:
+            if name in self._own:  # ours counts
                 what = f"the name {name!r} in the group dpaudit.{self.kind} is dpaudit's own"
                 yield name, _broken(found[0], what, "choose another name for the entry, which is ignored")
                 continue

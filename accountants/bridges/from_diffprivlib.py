@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.accountants.bridges.imported_ledger import declared_ledger, releases_of, stated_relation
+from dpaudit.accountants.bridges.imported_ledger import (
+    Importer,
+    declared_ledger,
+    has_field,
+    releases_of,
+    stated_relation,
+)
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger.ledger import Ledger
@@ -46,3 +52,11 @@ def _mechanism(place: str, epsilon: Any, delta: Any) -> tuple[OpaquePureDP | Opa
     if not isinstance(delta, bool) and delta == 0:
         return OpaquePureDP(epsilon=epsilon, justification=JUSTIFICATION), 1
     return OpaqueApproxDP(epsilon=epsilon, delta=delta, justification=JUSTIFICATION), 1
+
+
+def _imported(record: Any, **options: Any) -> Ledger:
+    """A ledger of a file's list of spends, or of an object that holds it."""
+    return from_diffprivlib(record.get("spent_budget") if isinstance(record, dict) else record, **options)
+
+
+IMPORTER = Importer(has_field("spent_budget"), _imported)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpaudit.accountants.bridges.imported_ledger import declared_ledger, releases_of
+from dpaudit.accountants.bridges.imported_ledger import Importer, declared_ledger, has_field, releases_of
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import ClaimMismatch, InvalidParameter, MissingExtra, UsageError
@@ -118,3 +118,6 @@ def _step(place: str, multiplier: Any, rate: Any, steps: Any) -> tuple[PoissonSa
         raise InvalidParameter(f"{steps!r:.40} steps", where=place, why=why, remedy=remedy)
     noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
     return PoissonSampled(rate=rate, mechanism=noise), int(steps)
+
+
+IMPORTER = Importer(has_field("history", IN_CHECKPOINT), from_opacus, Neighbouring.ADD_OR_REMOVE_ONE)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges import opendp_trees
-from dpaudit.accountants.bridges.imported_ledger import declared_ledger, stated_relation
+from dpaudit.accountants.bridges.imported_ledger import Importer, declared_ledger, has_field, stated_relation
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1, L2
@@ -252,3 +252,14 @@ def _promises_all(whole: Any, distance: int) -> bool:
         figure = whole.map(distance)
     parts = figure if isinstance(figure, tuple) else (figure,)
     return all(isinstance(part, float) and part == 0 for part in parts)
+
+
+def _imported(record: Any, **options: Any) -> Ledger:
+    """A ledger of what ``serialize`` wrote."""
+    if not isinstance(record, dict):
+        what = f"a {type(record).__name__} where OpenDP writes an object"
+        raise UsageError(what, where="FILE", remedy="give what opendp.mod.serialize(measurement) returned")
+    return from_opendp(record, **options)
+
+
+IMPORTER = Importer(has_field("__function__"), _imported, options=("d_in", "count"))

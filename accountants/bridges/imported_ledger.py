@@ -4,7 +4,8 @@ It has no hashes and no footer, since the run was not observed: it is accounted 
 unit and relation are those of the caller where the other library names none.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dpaudit.claims.relations import Neighbouring
@@ -12,6 +13,40 @@ from dpaudit.errors import InputError, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.registry import Registry
+
+
+@dataclass(frozen=True)
+class Importer:
+    """Makes a ledger of what another library recorded, for `dpaudit import`.
+
+    Attributes:
+        recognises: whether a record, a JSON value or what a checkpoint holds, is of this library.
+        ledger: ``(record, *, unit, neighbouring, **options) -> Ledger``.
+        neighbouring: the relation that the library's figures hold for; None: the user must state it.
+        options: which of the arguments `d_in` and `count` of `ledger` the user may give.
+    """
+
+    recognises: Callable[[Any], bool]
+    ledger: Callable[..., Ledger]
+    neighbouring: Neighbouring | None = None
+    options: tuple[str, ...] = ()
+
+
+IMPORTERS: Registry[Importer] = Registry(
+    "importers",
+    {
+        name: f"dpaudit.accountants.bridges.from_{name}:IMPORTER"
+        for name in ("opacus", "opendp", "diffprivlib")
+    },
+    lambda _, entry: isinstance(entry, Importer),
+    "dpaudit.accountants.bridges.imported_ledger.Importer",
+)
+
+
+def has_field(*names: str) -> Callable[[Any], bool]:
+    """Return whether a record is an object with one of these fields."""
+    return lambda record: isinstance(record, dict) and any(name in record for name in names)
 
 
 def declared_ledger(
@@ -65,12 +100,6 @@ def releases_of(
             yield Release(label=place, mechanism=found, count=count)
         except InputError as error:
             raise named(place, error) from None
-
-
-def stated_trust(parameters: Mapping[str, Any]) -> list[str]:
-    """The conditions, stated in a header's parameters, that another library's record does not show."""
-    stated = parameters.get("taken on trust")
-    return [line for line in stated if isinstance(line, str)] if isinstance(stated, tuple) else []
 
 
 def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:

@@ -1,6 +1,5 @@
 """Targets that have never heard of dpaudit: `Routed` runs one with its library's noise drawn by a curator."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +13,18 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
 from dpaudit.models import did_you_mean
+from dpaudit.registry import Registry
 
-#: Each library whose noise can be routed, and the module whose `ADAPTER` does it.
-LIBRARIES: Final = {
-    "diffprivlib": "dpaudit.auditors.libraries.diffprivlib_noise",
-    "opacus": "dpaudit.auditors.libraries.opacus_noise",
-    "smartnoise": "dpaudit.auditors.libraries.smartnoise_noise",
-    "pipelinedp": "dpaudit.auditors.libraries.pipelinedp_noise",
-}
+#: The libraries whose noise can be routed, each with its adapter.
+LIBRARIES: Registry[Adapter] = Registry(
+    "libraries",
+    {
+        name: f"dpaudit.auditors.libraries.{name}_noise:ADAPTER"
+        for name in ("diffprivlib", "opacus", "smartnoise", "pipelinedp")
+    },
+    lambda _, entry: isinstance(entry, Adapter),
+    "dpaudit.auditors.libraries.adapter.Adapter",
+)
 #: Libraries whose noise is drawn where no Python code reaches it, and in what.
 COMPILED: Final = {
     "opendp": "OpenDP draws its noise in Rust",
@@ -45,7 +48,7 @@ def adapter_of(library: str) -> Adapter:
     if library not in LIBRARIES:
         remedy = f"{did_you_mean(library, LIBRARIES)}give one of {', '.join(LIBRARIES)}"
         raise UsageError(f"no library {library!r}", where="library", remedy=remedy)
-    adapter: Adapter = importlib.import_module(LIBRARIES[library]).ADAPTER
+    adapter = LIBRARIES[library]
     adapter.installed()
     return adapter
 

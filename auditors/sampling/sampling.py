@@ -35,6 +35,9 @@ from dpaudit.processes.hosted import Hosted
 
 Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
 
+#: A test of a fixed number of runs: ``(samples, *, claim, confidence) -> Audit``.
+Auditor: TypeAlias = Callable[..., Audit]
+
 #: With fewer runs a side the shares to learn, to choose and to test on cannot all hold one.
 FEWEST = 10
 
@@ -103,7 +106,7 @@ def audit_by_sampling(
     pairs: Sequence[Pair],
     plan: SamplingPlan,
     *,
-    method: Method = "sequential",
+    method: Method | Auditor = "sequential",
     score: Score | Learner | Literal["exact"] | None = None,
     claim: Claim | None = None,
     curve: PrivacyCurve | None = None,
@@ -218,7 +221,7 @@ _UNSEEN: Final = (
 class _Test:
     """A test of runs, with the claim, curve, delta and confidence that all tests take."""
 
-    method: Method
+    method: Method | Auditor
     score: Score | Learner | Literal["exact"] | None
     arguments: dict[str, Any]
 
@@ -239,6 +242,8 @@ class _Test:
         if self.method == "threshold":
             return threshold(samples, **self.arguments, learner=self.learner)
         claim, confidence = self.arguments["claim"], self.arguments["confidence"]
+        if callable(self.method):
+            return self.method(samples, claim=claim, confidence=confidence)
         return gaussian_trade_off(samples, claim=claim, confidence=confidence, learner=self.learner)
 
 

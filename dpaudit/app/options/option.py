@@ -1,12 +1,13 @@
 """One option of a command, and the types that several have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
 from dpaudit.json_text import double
+from dpaudit.registry import Registry
 
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
 PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False, path_type=Path)
@@ -30,13 +31,26 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Words(click.Choice[str]):
-    """One of several words; of a mistyped one the answer names the nearest."""
+    """One of several words, or of a registry's names; of a mistyped one the answer names the nearest.
+
+    Help and completion show our own names of a registry, for which no package's metadata is read.
+    """
+
+    def __init__(self, words: Sequence[str] | Registry[Any], also: Iterable[str] = ()) -> None:
+        super().__init__([*(words.own if isinstance(words, Registry) else words), *also])
+        self._registry = words if isinstance(words, Registry) else None
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word, also one that an installed package adds; called by click."""
+        if self._registry is not None and value not in self.choices and value in self._registry:
+            return str(value)
+        return super().convert(value, param, ctx)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """As click says it, and which word may have been meant."""
         import difflib
 
-        near = difflib.get_close_matches(str(value), self.choices, n=1)
+        near = difflib.get_close_matches(str(value), [*self.choices, *(self._registry or ())], n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return super().get_invalid_choice_message(value, ctx) + hint
 
@@ -55,6 +69,8 @@ def option(names: str, kind: Any, words: str, **more: Any) -> Decorator:
     if kind is bool:
         more["is_flag"] = True
     else:
-        more["type"] = Words(kind) if isinstance(kind, list | tuple) else NUMBER if kind is float else kind
+        more["type"] = (
+            Words(kind) if isinstance(kind, list | tuple | Registry) else NUMBER if kind is float else kind
+        )
         more.setdefault("show_default", more.get("default") is not None)
     return click.option(*names.split(), help=words, **more)

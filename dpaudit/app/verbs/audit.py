@@ -12,7 +12,7 @@ from dpaudit.app.options import targets
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.option import PATH, SEED, option
+from dpaudit.app.options.option import PATH, SEED, Words, option
 from dpaudit.app.options.processes import Opened, Processes, open_target, process_options
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
@@ -23,6 +23,7 @@ from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
+from dpaudit.pipeline.audit import METHODS as AUDITORS
 from dpaudit.pipeline.audit import Method, one_run
 from dpaudit.pipeline.audit import audit as audit_on_pairs
 
@@ -48,7 +49,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @click.argument("target", required=False)
 @option(
     "--method",
-    list(METHODS),
+    Words(AUDITORS, also=("one-run",)),
     "; ".join(f"{name}: {what}" for name, what in METHODS.items())
     + ". Default: replay, or sequential for what draws its own noise.",
 )
@@ -67,9 +68,9 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 )
 @option(
     "--library",
-    [*LIBRARIES, *COMPILED],
-    f"TARGET is written for this library ({', '.join(LIBRARIES)}) and called with the data alone: (data) -> "
-    "output. The library's noise is drawn by the curator, so that replay sees every query.",
+    Words(LIBRARIES, also=COMPILED),
+    f"TARGET is written for this library ({', '.join(LIBRARIES.own)}) and called with the data alone: "
+    "(data) -> output. The library's noise is drawn by the curator, so that replay sees every query.",
     metavar="LIBRARY",
 )
 @targets.parameter_option

@@ -5,31 +5,17 @@ from typing import Any
 
 import click
 
-from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
-from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
-from dpaudit.accountants.bridges.from_opendp import from_opendp
+from dpaudit.accountants.bridges.imported_ledger import IMPORTERS
 from dpaudit.app.options.claim_options import NEIGHBOURING
 from dpaudit.app.options.files import about_file, require_no_input
 from dpaudit.app.options.option import COUNT, FILE, NUMBER, PATH, option
 from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
-from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import UsageError
+from dpaudit.errors import BrokenPackage, UsageError
 from dpaudit.json_text import strictly_parsed
-from dpaudit.ledger.ledger import Ledger
-
-LIBRARIES = ("opacus", "opendp", "diffprivlib")
 
 #: How a file begins that `torch.save` wrote: a zip archive, or a pickle in the old format.
 _TORCH = (b"PK\x03\x04", b"\x80\x02")
-
-#: A field that only one library's records have, and that library.
-_TELLING = {
-    "history": "opacus",
-    IN_CHECKPOINT: "opacus",
-    "__function__": "opendp",
-    "spent_budget": "diffprivlib",
-}
 
 
 class _Number(click.ParamType[int | float]):
@@ -60,7 +46,7 @@ diffprivlib. See docs/proving/importing.md.
 )
 @click.argument("source", type=PATH)
 @option("-o --output", FILE, "The ledger file to write.", required=True, metavar="LEDGER")
-@option("--from library", LIBRARIES, "The library that wrote SOURCE; default: detected from the content.")
+@option("--from library", IMPORTERS, "The library that wrote SOURCE; default: detected from the content.")
 @option("--unit", str, "Unit of privacy; the source does not name it.", required=True)
 @option(
     "--neighbouring",
@@ -88,12 +74,19 @@ def import_ledger(
     with about_file(source):
         record = _record(source)
         library = library or _library(record)
-        for name, value in {"--d-in": d_in, "--count": count}.items():
-            if value is not None and library != "opendp":
-                why = "its records contain this; only a measurement of OpenDP leaves it open"
-                remedy = "leave it out"
-                raise UsageError(f"{name} with a record of {library}", where=name, why=why, remedy=remedy)
-        ledger = _ledger(record, library, unit, neighbouring, d_in, count)
+        importer, options = IMPORTERS[library], {"d_in": d_in, "count": count}
+        stated = {name: value for name, value in options.items() if value is not None}
+        for name in stated.keys() - set(importer.options):
+            option = f"--{name.replace('_', '-')}"
+            why, remedy = "its records contain this; a measurement of OpenDP leaves it open", "leave it out"
+            raise UsageError(f"{option} with a record of {library}", where=option, why=why, remedy=remedy)
+        if neighbouring is None and importer.neighbouring is None:
+            what = f"no relation, and {library} records none"
+            why = "the same figure means different protection for a record added and for one replaced"
+            remedy = "state the relation that the figures hold for"
+            raise UsageError(what, where="--neighbouring", why=why, remedy=remedy)
+        relation = neighbouring or str(importer.neighbouring)
+        ledger = importer.ledger(record, unit=unit, neighbouring=relation, **stated)
     ledger.write(output)
     releases = counted(len(ledger.releases), "release", "releases")
     runs = sum(release.count for release in ledger)
@@ -103,31 +96,13 @@ def import_ledger(
         note(f"  - {line}")
 
 
-def _ledger(
-    record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
-) -> Ledger:
-    if library == "opacus":
-        relation = neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
-        return from_opacus(record, unit=unit, neighbouring=relation)
-    if neighbouring is None:
-        what = f"no relation, and {library} records none"
-        why = "the same figure means different protection for a record added and for one replaced"
-        remedy = "state the relation that the figures hold for"
-        raise UsageError(what, where="--neighbouring", why=why, remedy=remedy)
-    if library == "diffprivlib":
-        spent = record.get("spent_budget") if isinstance(record, dict) else record
-        return from_diffprivlib(spent, unit=unit, neighbouring=neighbouring)
-    if not isinstance(record, dict):
-        what = f"a {type(record).__name__} where OpenDP writes an object"
-        raise UsageError(what, where="FILE", remedy="give what opendp.mod.serialize(measurement) returned")
-    return from_opendp(record, unit=unit, neighbouring=neighbouring, d_in=d_in, count=count or 1)
-
-
 def _record(source: Path) -> Any:
     """What the file holds: as torch reads weights, or as JSON."""
     with source.open("rb") as file:
         content = file.read(4)
         if content.startswith(_TORCH):
+            from dpaudit.accountants.bridges.from_opacus import read_checkpoint
+
             return read_checkpoint(source)
         content += file.read()
     try:
@@ -141,11 +116,14 @@ def _record(source: Path) -> Any:
 
 def _library(record: Any) -> str:
     """The only library whose records have what this one has; `UsageError` if none is, or more than one."""
-    keys = record if isinstance(record, dict) else ()
-    found = {library for field, library in _TELLING.items() if field in keys}
+    found = [name for name in IMPORTERS.own if IMPORTERS[name].recognises(record)]
+    if not found:
+        added = (one for one in IMPORTERS.added() if not isinstance(one[1], BrokenPackage))
+        found = [name for name, importer in added if importer.recognises(record)]
     if len(found) != 1:
-        fields = f"fields of {' and of '.join(sorted(found))}"
-        what = fields if found else "no field that identifies the library"
+        what = (
+            f"fields of {' and of '.join(sorted(found))}" if found else "no field that identifies the library"
+        )
         why = "a figure means another mechanism in each library"
-        raise UsageError(what, where="--from", why=why, remedy=f"give --from {'|'.join(LIBRARIES)}")
-    return found.pop()
+        raise UsageError(what, where="--from", why=why, remedy=f"give --from {'|'.join(IMPORTERS)}")
+    return found[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dpaudit import Claim, PureDP
 from dpaudit.app.main import main
-from dpaudit.auditors.libraries.adapter import Adapter, replaced
+from dpaudit.auditors.libraries.adapter import replaced
 from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES, Routed, adapter_of
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError
 
@@ -103,7 +103,7 @@ def test_arguments_of_another_type(given: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_each_is_late_and_known_by_its_versions(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    adapter: Adapter = import_module(LIBRARIES[library]).ADAPTER
+    adapter = LIBRARIES[library]
     monkeypatch.setattr("importlib.import_module", lambda _: None)
     least, below = adapter.versions
     for version, known in ((least, True), (f"{least}rc1", True), ("0.0.1", False), (below, False)):
@@ -119,7 +119,7 @@ def test_each_is_late_and_known_by_its_versions(library: str, monkeypatch: pytes
 def test_one_that_is_not_installed_is_named_with_its_extra(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adapter: Adapter = import_module(LIBRARIES[library]).ADAPTER
+    adapter = LIBRARIES[library]
     monkeypatch.setitem(__import__("sys").modules, adapter.module, None)
     with pytest.raises(MissingExtra, match=r"pip install"):
         adapter.installed()
