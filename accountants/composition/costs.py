@@ -8,7 +8,7 @@ from dpaudit.accountants.closed_forms import columns
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism, dominating
+from dpaudit.mechanisms import AnyMechanism, BaseMechanism, dominating
 
 _REMEDIES = {
     dominating.Gaussian: "claim zCDP, GDP or (epsilon, delta)-DP, or use Laplace noise",
@@ -87,6 +87,11 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
         where=f"mechanism {mechanism.kind}",
         remedy=_REMEDIES.get(type(mechanism.dominating_pair()), _ADDED_REMEDY),
     )
+
+
+def pair_of(mechanism: BaseMechanism) -> dominating.Pair:
+    """A mechanism's dominating pair, which is an `Added` one if another package defines it."""
+    return mechanism.dominating_pair()
 
 
 def rho_of(pair: dominating.Pair) -> Fraction | None:

@@ -21,6 +21,7 @@ from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.costs import (
     finite,
     infinite_mass,
+    pair_of,
     pure_epsilon,
     replaced_part,
     rho,
@@ -85,7 +86,7 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
     """As `log_moment`; an upper bound only if it is not below the normal doubles."""
     if isinstance(mechanism, PrivateSelection):  # its trials are mechanisms, not pairs
         return _selected(mechanism, neighbouring)
-    pair = mechanism.dominating_pair()
+    pair = pair_of(mechanism)
     match pair:
         case dominating.Gaussian() | dominating.ZCDP() | dominating.DiscreteGaussian():
             return _quadratic(rho(mechanism))
@@ -128,6 +129,8 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return lambda t: sparse_log_moment(pair, t)
         case dominating.Added():
             return _added(pair, mechanism)
+        case dominating.Selected():
+            raise _no_divergence(mechanism)  # another package's: only a `PrivateSelection` names its trials
         case _:
             assert_never(pair)
 
@@ -144,14 +147,17 @@ def _added(pair: dominating.Added, mechanism: AnyMechanism) -> LogMoment:
     def moment(t: float) -> float:
         found = [value for each in known if (value := each(t)) is not None]
         if not found:
-            what, place = f"no Renyi divergence of a {mechanism.kind} mechanism is known", mechanism.kind
-            raise CannotBound(
-                what, where=f"mechanism {place}", remedy="use the accountant pld, or claim delta"
-            )
+            raise _no_divergence(mechanism)
         return min(found)
 
     moment(1.0)
     return moment
+
+
+def _no_divergence(mechanism: AnyMechanism) -> CannotBound:
+    what = f"no bound on the Renyi divergences of a {mechanism.kind} mechanism is known"
+    remedy = "claim (epsilon, delta)-DP, or another guarantee that its package bounds"
+    return CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=remedy)
 
 
 def whole_log_moment(

@@ -86,7 +86,7 @@ class Header(Model):
     @property
     def stated_trust(self) -> list[str]:
         """What the record of another library does not show, as its importer wrote it into the parameters."""
-        stated = self.parameters.get("taken on trust")
+        stated: Any = self.parameters.get("taken on trust")
         return [line for line in stated if isinstance(line, str)] if isinstance(stated, tuple) else []
 
     def to_json(self) -> dict[str, Any]:

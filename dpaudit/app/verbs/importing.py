@@ -118,8 +118,8 @@ def _library(record: Any) -> str:
     """The only library whose records have what this one has; `UsageError` if none is, or more than one."""
     found = [name for name in IMPORTERS.own if IMPORTERS[name].recognises(record)]
     if not found:
-        added = (one for one in IMPORTERS.added() if not isinstance(one[1], BrokenPackage))
-        found = [name for name, importer in added if importer.recognises(record)]
+        added = {name: one for name, one in IMPORTERS.added() if not isinstance(one, BrokenPackage)}
+        found = [name for name, importer in added.items() if importer.recognises(record)]
     if len(found) != 1:
         what = (
             f"fields of {' and of '.join(sorted(found))}" if found else "no field that identifies the library"
