@@ -66,7 +66,7 @@ class NoDouble(ValueError):
 
 
 class TooLarge(ValueError):
-    """A number is finite, and larger than every double."""
+    """A number is finite, and larger in magnitude than every double."""
 
 
 def is_number(value: object) -> TypeGuard[Any]:
@@ -81,8 +81,8 @@ def is_number(value: object) -> TypeGuard[Any]:
 def exact_double(value: Any) -> float:
     """Return a number of any of Python's or numpy's types as the double that equals it.
 
-    Raises ValueError for anything but a number, `TooLarge` for one above all doubles, and `NoDouble` for one
-    between two doubles: which of them is safe depends on what it is for.
+    Raises ValueError for anything but a number, `TooLarge` for one beyond all doubles, and `NoDouble` for
+    one between two doubles: which of them is safe depends on what it is for.
     """
     if type(value) is float:
         return value
@@ -92,8 +92,8 @@ def exact_double(value: Any) -> float:
         return float(value)
     exact = _exactly(value)
     low, high = down(exact), up(exact)
-    if math.isinf(high) or low == -sys.float_info.max > exact:
-        raise TooLarge("must be a number of at most 1.8e308")
+    if math.isinf(low) or math.isinf(high):
+        raise TooLarge("must be a number of magnitude at most 1.8e308")
     if low != high:
         raise NoDouble(f"give {low!r} where less is safe, or {high!r} where more is")
     return low

@@ -6,12 +6,13 @@ import copy
 import inspect
 from typing import Any
 
+import pydantic
 import pytest
 
 import dpaudit
-from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, PoissonSampled
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Header, PoissonSampled
 from dpaudit.errors import InvalidParameter
-from dpaudit.models import Model
+from dpaudit.models import Model, named_by, without_computed
 
 
 def test_signatures_name_types_and_no_validators() -> None:
@@ -58,3 +59,39 @@ def test_a_copy_of_what_cannot_change_is_itself() -> None:
         other = claim.model_copy(update={"unit": "user"}, deep=deep)
         assert (other.unit, claim.unit) == ("user", "row")
         assert other.guarantee == claim.guarantee
+
+
+def test_a_json_object_in_a_field_is_a_copy_that_cannot_change() -> None:
+    given: dict[str, Any] = {"layers": [1, [2, {"width": 3}]], "name": "net"}
+    fields: dict[str, Any] = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one"}
+    header = Header(**fields, parameters=given)
+    given["layers"].append(4)
+    assert header.parameters["layers"] == (1, (2, {"width": 3}))
+    written = header.to_json()
+    assert written["parameters"] == {"layers": [1, [2, {"width": 3}]], "name": "net"}
+    assert "budget" not in written
+    assert Header(**fields, parameters=header.parameters).to_json() == written
+    assert repr(header.parameters) == repr(written["parameters"])
+
+
+def test_a_record_is_read_without_its_computed_fields() -> None:
+    class Square(Model):
+        side: float
+
+        @pydantic.computed_field  # type: ignore[prop-decorator]
+        @property
+        def area(self) -> float:
+            return self.side**2
+
+    record = Square(side=3.0).to_json()
+    assert record == {"side": 3.0, "area": 9.0}
+    assert Square(**without_computed(record, Square)) == Square(side=3.0)
+    assert without_computed("no record", Square) == "no record"
+
+
+def test_an_error_shows_the_value_once_and_names_the_option_it_came_from() -> None:
+    with pytest.raises(InvalidParameter) as raised, named_by(lambda field: f"--{field}"):
+        ZCDP(rho=10**400)
+    assert (raised.value.where, raised.value.what) == ("--rho", "must be a finite number, not inf")
+    with pytest.raises(InvalidParameter, match=r"rho: .* \(got '1'\)"):
+        ZCDP(rho="1")  # type: ignore[arg-type]

@@ -133,7 +133,8 @@ def number(value: Any, where: str) -> float:
         raise InvalidParameter(what, where=where, why=why, remedy=str(error)) from None
     except TooLarge:
         what, why = f"{_shown(value)} is too large", "no double is as large"
-        raise InvalidParameter(what, where=where, why=why, remedy="give at most 1.8e308") from None
+        remedy = "give a number of magnitude at most 1.8e308"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy) from None
     except ValueError:
         what, why = f"{_shown(value)} is not a number", "it could be misread, or cause an unclear error later"
         remedy = f"{_meant(value, numbers.Real)}give a number"

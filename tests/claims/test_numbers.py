@@ -2,7 +2,9 @@
 
 import decimal
 import fractions
+import itertools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +29,13 @@ from dpaudit import (
     NoNoise,
     PoissonSampled,
     PureDP,
+    Release,
 )
 from dpaudit.claims.arguments import lengths, number, whole
 from dpaudit.errors import InputError, InvalidParameter
 from dpaudit.ledger.header import Header
 from dpaudit.mechanisms import KINDS, Exponential, SmoothGaussian, SparseVector, TreeAggregation
+from dpaudit.models import as_double, down, up
 from tests.mechanisms.examples import EXAMPLES
 
 F, D = fractions.Fraction, decimal.Decimal
@@ -242,6 +246,21 @@ def test_a_number_that_no_double_equals_is_never_silently_another(value: Any) ->
         if name != "sparse_vector(threshold)":  # public: it is a threshold of its own
             with pytest.raises(InputError):
                 REAL[name](value)
+
+
+def test_a_number_past_every_double_is_too_large_on_either_side() -> None:
+    largest = sys.float_info.max
+    assert number(int(largest), "x") == largest == -number(-int(largest), "x")
+    for sign, rounded in itertools.product((1, -1), (up, down)):
+        assert as_double(sign * int(largest), rounded) == sign * largest
+        assert as_double(sign * F(10**400), rounded) == sign * math.inf
+        for beyond in (10**400, int(largest) + 1):
+            with pytest.raises(InvalidParameter, match="do:  give a number of magnitude"):
+                number(sign * beyond, "x")
+    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    assert Release(label="x", mechanism=noise, count=int(largest)).count == int(largest)
+    with pytest.raises(InvalidParameter, match="the count is too large"):
+        Release(label="x", mechanism=noise, count=int(largest) + 1)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -72,6 +72,27 @@ def test_the_sums_of_right_samples_are_zero(units: int, size: int, seed: int, ki
         assert len({row.tobytes() for row in each}) > 1
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "units", "sizes", "different"),
+    [
+        (poisson(0.2), 100, {50, 100, 10, 90}, 5),  # a few: half of the expected 20
+        (poisson(0.02), 101, {50, 51, 101, 0}, 4),  # all again, where nobody is drawn
+        (truncated(2, 12), 12, {1, 2}, 3),  # half of what may be kept, and at least one
+        (fixed(1, 2), 2, {1}, 2),
+        (fixed(5, 6), 6, {5}, 2),
+        (fixed(5, 7), 7, {5}, 4),
+        (fixed(4, 9), 9, {4}, 4),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_sizes_of_forced_samples(
+    mechanism: Any, units: int, sizes: set[int], different: int, seed: int
+) -> None:
+    for each in drawn(mechanism, units, seed, RUNS):
+        assert set(each.sum(axis=1)) == sizes
+        assert len({row.tobytes() for row in each}) == different
+
+
 @given(seed=st.integers(0, 2**32 - 1), kind=st.booleans())
 def test_a_sample_of_another_draw_does_not_do(seed: int, kind: bool) -> None:
     """Rows in general position: what satisfies the equations of a draw is over its own samples."""

@@ -8,8 +8,9 @@ import itertools
 import math
 import sys
 import warnings
+from collections import namedtuple
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -230,6 +231,63 @@ def test_an_auditor_says_which_shape_to_state() -> None:
         assert float(curator.release_sum([[1.0, 2.0], 0.5], **given)) == 0.5
 
 
+@pytest.mark.parametrize(
+    ("pairs", "without", "stops"),
+    [(1, 0, False), (2, 0, True), (2, 1, True), (2, 2, False), (3, 3, False), (4, 3, True)],
+)
+def test_an_audited_run_stops_only_where_most_rows_have_one_other_shape(
+    pairs: int, without: int, stops: bool
+) -> None:
+    """Of one record, or of half of them, none may decide whether a run ends."""
+    records = [[1.0, 2.0]] * pairs + ["no numbers"] * without
+
+    def made() -> Any:
+        return mapped(records, lambda record: record, None, "x", alone=False, audited=True)
+
+    if stops:
+        with pytest.raises(InvalidParameter, match=r"state shape=\(2,\)"):
+            made()
+    else:
+        assert made().tolist() == [0.0] * len(records)
+
+
+def test_a_row_with_one_number_that_is_not_finite_is_zeros() -> None:
+    made = mapped([math.nan, math.inf, 2.0], lambda x: [1.0, x], (2,), "x", alone=False, audited=True)
+    assert made.tolist() == [[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]
+
+
+class Frame:
+    """A frame of another library, by what one asks it."""
+
+    columns = ("a",)
+
+    def to_dicts(self) -> list[dict[str, float]]:
+        return [{"a": 1.0}]
+
+
+def test_a_frame_is_refused_with_the_call_that_makes_records_of_it() -> None:
+    with pytest.raises(InvalidParameter, match=r"one record per unit: frame\.to_dicts\(\)"):
+        exact_sum(Frame(), float)
+    with pytest.raises(InvalidParameter, match=r"one record per unit$"):
+        exact_sum("abc", float)
+
+
+class Point(NamedTuple):
+    """A record with names."""
+
+    x: float
+    y: float
+
+
+def named(fields: Any, **options: Any) -> Any:
+    """A value of a class that looks like a named tuple of these fields."""
+    return options.get("meta", type)("P", (tuple,), {"_fields": fields})((1.0, 2.0))
+
+
+class Meta(type):
+    """A type whose classes may do anything."""
+
+
 class Odd:
     """A value that knows more than a record should."""
 
@@ -252,12 +310,30 @@ def test_a_mapped_record_has_plain_values_alone() -> None:
     ]
     for record in (*plain, *scalars, *records, list(scalars), {"a": (1, [2.0])}, np.zeros(2, "i4,f8")):
         assert float(exact_sum([record], function)[0]) == 1.0
+    named_tuples = [Point(1.0, 2.0), namedtuple("P", ["class"], rename=True)(1.0)]  # noqa: PYI024
+    for record in (*named_tuples, dt.time(12), {1, 2}, frozenset({b"a"})):
+        assert float(exact_sum([record], function)[0]) == 1.0
     itself: list[Any] = []
     itself.append(itself)
-    named = dt.datetime(2020, 1, 1, tzinfo=dt.tzinfo())
-    odd = [Odd(), {"a": Odd()}, np.array([Odd()]), itself, len, decimal.Decimal("nan"), {1.5}, named]
-    for record in (*odd, np.ma.array([1.0]), type("D", (dict,), {})(), np.zeros(2, "i4,O")):
+    zones = dt.datetime(2020, 1, 1, tzinfo=dt.tzinfo()), dt.time(12, tzinfo=dt.UTC)
+    odd = [Odd(), {"a": Odd()}, np.array([Odd()]), itself, len, decimal.Decimal("nan"), {1.5}, {1, 1.5}]
+    tuples = [named(("x", "y"), meta=Meta), named(["x", "y"]), named(("x",)), named(("x", b"y"))]
+    for record in (*odd, *zones, *tuples, np.ma.array([1.0]), type("D", (dict,), {})(), np.zeros(2, "i4,O")):
         assert float(exact_sum([record], function)[0]) == 0.0
+
+
+def test_an_audited_run_refuses_records_half_of_which_are_no_plain_values() -> None:
+    """A pair's data sets differ in one record, of which it must not depend whether a run ends."""
+
+    def rows(records: list[Any]) -> Any:
+        return mapped(records, lambda record: 1.0, (), "x", alone=True, audited=True).tolist()
+
+    assert rows([Odd(), 1.0, 1.0]) == [0.0, 1.0, 1.0]
+    for records in ([Odd(), 1.0], [Odd(), Odd(), 1.0]):
+        with pytest.raises(InvalidParameter, match="a value of type Odd") as raised:
+            rows(records)
+        assert "numbers, text, dates" in raised.value.remedy
+        assert "dataclasses.asdict(record)" in raised.value.remedy
 
 
 def test_a_mapped_record_is_a_copy_whose_parts_depend_on_its_values_alone() -> None:

@@ -60,6 +60,7 @@ LOSSES = f"{SAMPLES}_exact_loss_enumerated.py", f"{SAMPLES}_exact_loss.py"
 SHIFTED = f"{SAMPLES}_importance_sampling.py", f"{SAMPLES}_hidden_samples.py"
 #: Where a wrong sign makes a bound false, each with the tests that are to notice it.
 FILES = {
+    "dpaudit/models.py": ("accountants/closed_forms/test_rounding.py", "claims", "test_models.py"),
     "dpaudit/accountants/closed_forms/rounding.py": ("accountants/closed_forms",),
     "dpaudit/claims/relations.py": ("claims/test_relations.py",),
     "dpaudit/accountants/closed_forms/conversions.py": ("accountants/closed_forms",),
@@ -67,11 +68,15 @@ FILES = {
     "dpaudit/curator/curator.py": ("curator",),
     "dpaudit/curator/batches.py": ("curator",),
     "dpaudit/curator/streams.py": ("curator",),
+    "dpaudit/curator/coins.py": ("curator/test_coins.py",),
+    "dpaudit/curator/mapping.py": ("curator/test_mapping.py", "curator/test_purity.py"),
+    "dpaudit/curator/purity.py": ("curator/test_purity.py",),
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
     "dpaudit/accountants/composition/composition.py": FOLD,
     "dpaudit/accountants/composition/plain_columns.py": FOLD,
+    "dpaudit/accountants/composition/one_sample.py": ("accountants/composition/test_one_sample.py",),
     "dpaudit/ledger/columns.py": ("ledger/test_lines.py", *FOLD),
     "dpaudit/accountants/closed_forms/columns.py": ("accountants/closed_forms/test_columns.py", *FOLD[:2]),
     "dpaudit/accountants/closed_forms/ranges.py": ("accountants/closed_forms",),

@@ -115,13 +115,13 @@ def test_every_kind_of_sample_adds_up_gaussian_noise() -> None:
     for kind, fields in made:
         inner = [noise(3.0, 2.0), noise(4.0, 2.0)]
         parts = [kind(mechanism=one, **fields) for one in inner]
-        joint: Any = on_one_sample(frozenset((part, 1) for part in parts), ADD)
-        mu = math.hypot(2.0 / 3.0, 2.0 / 4.0)
+        joint: Any = on_one_sample(frozenset(zip(parts, (1, 4), strict=True)), ADD)
+        mu = math.hypot(2.0 / 3.0, 2.0 * 2.0 / 4.0)
         assert joint.sampling == parts[0].sampling
         assert joint.sensitivity.value / joint.mechanism.sigma == pytest.approx(mu, rel=1e-15)
         assert joint.sensitivity.value >= mu * (1 - 1e-15)
         if "contribution" in fields:
-            own = fields["contribution"] * math.hypot(1.0 / 3.0, 1.0 / 4.0)
+            own = fields["contribution"] * math.hypot(1.0 / 3.0, 2.0 * 1.0 / 4.0)
             assert joint.contribution == pytest.approx(own, rel=1e-15)
 
 
@@ -141,6 +141,18 @@ def test_symmetric_and_plain_gaussian_noise_add_up() -> None:
     matrix = SymmetricGaussian(sigma=2.0, dimension=2, sensitivity=Frobenius(1.0))
     joint: Any = on_one_sample(frozenset({(poisson(matrix), 1), (poisson(noise(1.0)), 2)}), ADD)
     assert joint.sensitivity.value == pytest.approx(math.sqrt(0.25 + 2.0))
+
+
+def test_other_noise_costs_the_sum_for_the_larger_of_a_units_change_and_own_part() -> None:
+    for own, epsilon_each in ((None, 0.5), (0.5, 0.5), (3.0, 1.5)):  # a unit's part over the scale
+        pure = poisson(Laplace(scale=2.0, sensitivity=L1(1.0)), contribution=own)
+        joint: Any = on_one_sample(frozenset({(pure, 4)}), ADD)
+        assert joint.mechanism.epsilon == pytest.approx(4 * epsilon_each, rel=1e-15)
+        assert joint.contribution is None
+        counts = poisson(DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)), contribution=own)
+        with_gaussian: Any = on_one_sample(frozenset({(counts, 4), (poisson(noise(5.0)), 2)}), ADD)
+        each = epsilon_each**2 / 2
+        assert with_gaussian.mechanism.rho == pytest.approx(4 * each + 2 / (2 * 25.0), rel=1e-15)
 
 
 # Oracles: the true curve of two releases on one sample, by enumeration or quadrature.
@@ -381,10 +393,17 @@ def test_events_of_a_ledger_have_the_joint_release() -> None:
     ledger = Ledger(Header(algorithm="a", unit="u", neighbouring=ADD))
     for _ in range(2):
         ledger.append(on("s", poisson(noise(1.5)), 1000))
-    events = to_dp_event(ledger)
-    accountant = PLDAccountant(events.relation)
-    accountant.compose(events.event)
-    assert accountant.get_epsilon(1e-5) == pytest.approx(1.62383, abs=1e-3)
+
+    def theirs() -> float:
+        events = to_dp_event(ledger)
+        accountant = PLDAccountant(events.relation)
+        accountant.compose(events.event)
+        return float(accountant.get_epsilon(1e-5))
+
+    assert theirs() == pytest.approx(1.62383, abs=1e-3)
+    for name in (None, "t"):  # beside releases by themselves
+        ledger.append(on(name, poisson(noise(2.0))))
+    assert theirs() == pytest.approx(figure(list(ledger.releases)), abs=1e-3)
 
 
 def codes(*samples: str | None, **header: Any) -> list[tuple[str, int]]:
