@@ -158,6 +158,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=forks, reverse=True)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where Polars has been used, a fork of this process that uses it would wait for its threads forever."""
+    if item.get_closest_marker("interoperability"):
+        os.environ.pop("DPAUDIT_PROCESSES", None)
+
+
 @pytest.fixture
 def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets run in processes of their own, as they do wherever nothing is said."""

@@ -7,7 +7,9 @@ forks of it. Where the target starts threads while it is imported, each run is a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib
 import os
 import pickle
 import secrets
@@ -15,7 +17,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from dpaudit.errors import UsageError
@@ -23,6 +25,9 @@ from dpaudit.tables.sources import has_polars_threads
 
 #: How a target's process is started: ``fork`` or ``spawn``; left out, spawn on macOS alone.
 PROCESSES_VARIABLE: Final = "DPAUDIT_PROCESSES"
+
+#: Libraries of tables, and the modules of dpaudit that runs load when they need them.
+_LIBRARIES: Final = ("dpaudit.auditors.", "dpaudit.tables.", "narwhals.", "pandas.", "polars.", "pyarrow.")
 
 _WHY: Final = "a process that is not a fork has only what it can import or is sent"
 _REMEDY: Final = "define it and its data in a module that can be imported, or run it with --in-process"
@@ -40,6 +45,24 @@ def is_spawned() -> bool:
         what, why = f"{PROCESSES_VARIABLE}={stated!r}", "it says how a target's process is started"
         raise UsageError(what, where="the environment", why=why, remedy="set it to fork or spawn")
     return stated == "spawn" or (not stated and (sys.platform == "darwin" or has_polars_threads()))
+
+
+def loaded_libraries() -> list[str]:
+    """Return the names of the modules of libraries that this process has loaded, for a fresh interpreter.
+
+    Its runs, which are forks of it, would else import them anew each. None on macOS, where a library that
+    starts a thread when it is imported would make each run a fresh interpreter.
+    """
+    if sys.platform == "darwin":
+        return []
+    return [name for name in sys.modules if f"{name}.".startswith(_LIBRARIES)]
+
+
+def load_libraries(names: Iterable[str]) -> None:
+    """Import modules by their names, where they are there."""
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def written_target(prepare: Callable[[], Any]) -> bytes:

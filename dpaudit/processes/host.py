@@ -15,7 +15,7 @@ import numpy as np
 
 from dpaudit.errors import TargetDied, TargetRaised, UsageError
 from dpaudit.processes.calls import written_call
-from dpaudit.processes.fresh import is_spawned, start_interpreter, written_target
+from dpaudit.processes.fresh import is_spawned, loaded_libraries, start_interpreter, written_target
 from dpaudit.processes.serving import (
     CLOSED,
     HEADER,
@@ -100,7 +100,8 @@ class Host:
             target = np.frombuffer(written_target(prepare), np.uint8)
             self._pid = start_interpreter("serve_fresh", other)
             with contextlib.suppress(OSError):  # it has died, which its status tells
-                send(self._control, (target, self.limits.timeout, self.limits.memory))
+                started = target, loaded_libraries(), self.limits.timeout, self.limits.memory
+                send(self._control, started)
             return
         flush()
         self._pid = fork()

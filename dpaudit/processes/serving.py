@@ -31,7 +31,14 @@ import numpy as np
 from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Header
 from dpaudit.processes.calls import answer_call
-from dpaudit.processes.fresh import PROCESSES_VARIABLE, is_threaded, make_target, opened, start_interpreter
+from dpaudit.processes.fresh import (
+    PROCESSES_VARIABLE,
+    is_threaded,
+    load_libraries,
+    make_target,
+    opened,
+    start_interpreter,
+)
 from dpaudit.processes.wire import Channel, frame, receive, receive_frame, send, value_of
 from dpaudit.processes.worker import Counted, expect, raised, rehearse, run_target
 from dpaudit.tables.sources import has_polars_threads
@@ -109,8 +116,9 @@ def serve_fresh(descriptor: int) -> NoReturn:
     """Serve, in a fresh interpreter."""
     _adopt()
     control = opened(descriptor)
-    target, timeout, memory = receive(control)
+    target, libraries, timeout, memory = receive(control)
     _hear_interrupts()
+    load_libraries(libraries)
     serving = _Serving(control, Limits(timeout, memory), target)
     serving.to_the_end(functools.partial(make_target, target.tobytes()))
 

@@ -22,11 +22,12 @@ from click.testing import CliRunner
 import dpaudit
 from dpaudit import Audit, Curator, Experiment, Pair, Proof
 from dpaudit.errors import TargetDied, TargetRaised, UsageError
+from dpaudit.pipeline.certify import certified
 from dpaudit.processes import fresh, host
 from dpaudit.processes.host import Limits
 
 MINE = """
-import functools, os, signal, threading
+import functools, os, signal, sys, threading
 
 from dpaudit import L2, ZCDP, Claim, Gaussian
 
@@ -57,6 +58,10 @@ def in_an_order_of_its_own(data, curator):
     return sums(data, curator), list({f"{i}" for i in range(20)})
 
 
+def finds_loaded(data, curator):
+    return sums(data, curator), {"narwhals", "polars"} & set(sys.modules)
+
+
 def exits(data, curator):
     sums(data, curator)
     os._exit(0)
@@ -76,7 +81,7 @@ def raises(data, curator):
     raise KeyError("patient 4711")
 
 
-for each in (sums, memo, in_an_order_of_its_own, exits, is_killed, hangs, raises):
+for each in (sums, memo, finds_loaded, in_an_order_of_its_own, exits, is_killed, hangs, raises):
     each.claim = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
 """
 
@@ -146,6 +151,16 @@ def test_each_run_is_a_fresh_interpreter_where_the_target_starts_threads(
     assert dpaudit.certify(threaded.sums, ZEROS, pairs=()).proof is Proof.PROVED
     with pytest.raises(TargetDied, match="exit status 0 before it returned"):
         dpaudit.certify(threaded.exits, ZEROS, pairs=())
+
+
+def test_runs_do_not_each_import_what_this_process_has_loaded(
+    mine: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with a table took most of its time for the imports of its libraries."""
+    import dpaudit.tables.local  # noqa: F401
+
+    monkeypatch.setenv("DPAUDIT_PROCESSES", "spawn")
+    assert certified(mine.finds_loaded, ZEROS, pairs=PAIR, auditor=quickly).run.output[1] == {"narwhals"}
 
 
 @pytest.mark.nightly

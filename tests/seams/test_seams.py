@@ -26,9 +26,7 @@ def _param(case: Case) -> object:
 
 
 @pytest.mark.parametrize("case", [_param(case) for case in CASES])
-def test_the_verdict_is_right(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    if case.engines:  # Polars' threads do not survive the forks that `tests/conftest.py` sets
-        monkeypatch.delenv("DPAUDIT_PROCESSES", raising=False)
+def test_the_verdict_is_right(case: Case) -> None:
     found = case.verdict()
     print(f"\n{case.kind} | {case.name} | {'planted' if case.planted else 'innocent'} | {found}")
     assert re.fullmatch(case.expected, found, flags=re.DOTALL)
