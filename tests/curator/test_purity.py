@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import copy
 import decimal
 import functools
 import gc
@@ -20,7 +22,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import pi
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,15 @@ def whole(record: dict[str, Any]) -> list[float]:
     return [age, total, largest or 0, len(set(words)), first, sum(w.startswith("x") for w in words)]
 
 
+nested = lambda _: lambda part: part / 2
+
+
+class Static:
+    @staticmethod
+    def half(record: Any) -> Any:
+        return record / 2
+
+
 INNOCENT: dict[str, Callable[..., Any]] = {
     "recursion of helpers": own,
     "whole": whole,
@@ -94,6 +105,10 @@ INNOCENT: dict[str, Callable[..., Any]] = {
     "zip": lambda record: sum(one * other for one, other in zip(record[0], record[1], strict=True)),
     "text": lambda record: float(f"{record['a']}") + len(str(record)),
     "operator": lambda record: operator.add(record[0], record[1]),
+    "float as a key": lambda record: max(record, key=float),
+    "None on the left": lambda record: 0.0 if None is record else 1.0,
+    "static method": Static.half,
+    "lambda of a lambda": nested(0),
     "month": lambda record: (record["end"] - record["begin"]).days + record["end"].month,
 }
 
@@ -322,6 +337,14 @@ KNOWING: dict[str, Any] = {
     "address by map": lambda record: list(map(zip, record)),
     "order of a set": lambda record: list(set(record)),
     "order of a literal set": lambda record: list({record[0], record[1]}),
+    "address by max of an iterator and a value": lambda record: max(zip(record), record, key=lambda _: 0),
+    "result in an argument, by map": lambda record: list(map(np.sqrt, record, record)),
+    "result in an argument, by a star": lambda record: np.add(1.0, *record),
+    "items of a dictionary": lambda record: {**record}["a"],
+    "arguments of a dictionary": lambda record: helper(**{"record": record}),
+    "a global whose name is a loop's own": lambda record: sum(MEAN for MEAN in record) - MEAN,
+    "ufunc that is not listed": np.linalg._umath_linalg.det,  # type: ignore[attr-defined]
+    "globals of a class of its own": types.FunctionType(helper.__code__, type("D", (dict,), {})(globals())),
     "identity": lambda record: record[0] is record[1],
     "codec": lambda record: record.encode("mine"),
     "str of bytes": lambda record: str(record, "mine"),
@@ -368,26 +391,33 @@ def module(folder: Path, name: str, text: str) -> Any:
 def test_functions_of_other_modules_are_read_where_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("settings_of_purity", "user_of_purity"):
+    for name in ("settings_of_purity", "others_of_purity", "user_of_purity"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    settings = module(
-        tmp_path,
-        "settings_of_purity",
-        "import math\nMEAN = 3.0\ndef half(r):\n    return r / 2\ndef around(r):\n    return r - MEAN\n",
-    )
+    text = "import math\nMEAN = 3.0\nfloat64 = int\ndef half(r):\n    return r / 2\n"
+    text += "def third(r):\n    return r / 3\ndef around(r):\n    return r - MEAN\n"
+    settings = module(tmp_path, "settings_of_purity", text)
+    module(tmp_path, "others_of_purity", text)
     user = module(
         tmp_path,
         "user_of_purity",
         "import settings_of_purity as settings\nfrom settings_of_purity import half, around, MEAN\n"
+        "import others_of_purity as others\n"
         "def a(r): return half(r) + settings.half(r) + settings.math.pi\n"
         "def b(r): return around(r)\ndef c(r): return r - MEAN\ndef d(r): return r - settings.MEAN\n"
-        "def e(r): return settings.around(r)\n",
+        "def e(r): return settings.around(r)\ndef f(r): return r.astype(settings.float64)\n",
     )
     assert knows_its_argument_alone(user.a)
-    assert not any(map(knows_its_argument_alone, (user.b, user.c, user.d, user.e)))
-    monkeypatch.setattr(settings, "half", settings.around)  # what stands there now was not written there
-    assert not knows_its_argument_alone(user.a)
-    monkeypatch.undo()
+    assert not any(map(knows_its_argument_alone, (user.b, user.c, user.d, user.e, user.f)))
+    # What stands there now was not written there.
+    elsewhere: list[tuple[Any, str, Any]] = [
+        *((settings, "half", other) for other in (settings.around, settings.third)),
+        *((settings, "math", np), (settings, "__name__", "elsewhere"), (user, "settings", user.others)),
+    ]
+    for place, name, value in elsewhere:
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, value)
+            assert not knows_its_argument_alone(user.a)
+    assert knows_its_argument_alone(user.a)
 
 
 def test_a_name_that_was_put_in_place_of_another_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,6 +430,15 @@ def test_a_name_that_was_put_in_place_of_another_is_seen(monkeypatch: pytest.Mon
         patch.setattr(builtins, "len", lambda record, real=len: real(record))
         found = knows_its_argument_alone(root), knows_its_argument_alone(length)
     assert found == (False, False)
+    kind, sizes = lambda record: isinstance(record, float), lambda record: len(set(record))
+    assert knows_its_argument_alone(kind)
+    assert knows_its_argument_alone(sizes)
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "isinstance", lambda record, asked, real=isinstance: real(record, asked))
+        assert not knows_its_argument_alone(kind)
+    with monkeypatch.context() as patch:
+        patch.setitem(globals(), "set", set)
+        assert not knows_its_argument_alone(sizes)
     with monkeypatch.context() as patch:
         patch.setitem(globals(), "helper", around)
         assert not knows_its_argument_alone(own)
@@ -438,8 +477,121 @@ def test_a_package_may_be_imported_twice_and_a_name_bound_once(tmp_path: Path) -
     text = "import scipy\nimport scipy.special\nimport math as m, numpy as n\nimport numpy as m\n"
     text += "def a(r):\n    return scipy.special.expit(r)\ndef b(r):\n    return m.exp(r)\n"
     text += "def c(r):\n    return n.exp(r)\ndef d(n):\n    return n.exp(n)\n"
+    text += "def operator(r):\n    return r\nimport operator\ndef e(r):\n    return operator.neg(r)\n"
+    text += "import numpy as k\nimport math as k\ndef f(r):\n    return k.exp(r)\n"
+    text += "import math as w\nif not __name__:\n    import numpy as w\ndef g(r):\n    return w.exp(r)\n"
+    text += "import cmath, math\nif not __name__:\n    import math\ndef h(r):\n    return math.exp(r)\n"
     made = module(tmp_path, "twice_of_purity", text)
+    assert not any(map(knows_its_argument_alone, (made.e, made.f, made.g, made.h)))
     assert knows_its_argument_alone(made.a)
     assert knows_its_argument_alone(made.c)
     assert not knows_its_argument_alone(made.b)
     assert not knows_its_argument_alone(made.d)
+
+
+#: Every statement and expression that is allowed. A global stands in none of its places below.
+FORMS = """
+import numpy as np
+
+MEAN, TABLE = 3.0, {}
+
+def half(part, by):
+    return part / by
+
+def statements(r):
+    first = last = 0.0
+    (one, [other]), parts = (r[0], [r[1]]), [1.0, *r]
+    parts[0] = parts[1] = first
+    first += one
+    parts[2] += other
+    kept: float
+    kept = other
+    again: float = last
+    for i, part in enumerate(r):
+        if part > i:
+            continue
+        elif i > 3:
+            break
+        else:
+            pass
+    else:
+        last = 1.0
+    while kept < 3.0:
+        kept += 1.0
+    else:
+        last = 2.0
+    assert first >= 0.0, "less than none"
+    assert last
+    del parts[0], parts[1]
+    parts.append(3.0)
+    return first + last + kept + again
+
+def errors(r):
+    try:
+        first = float(r[0])
+    except (KeyError, ValueError):
+        first = 0.0
+    except TypeError:
+        raise
+    else:
+        first += 1.0
+    if first > 3.0:
+        raise ValueError("too large", first)
+    elif first > 2.0:
+        raise ArithmeticError
+    return first
+
+def expressions(r):
+    size = (own := len(r)) if r and not r[0] else -r[1]
+    table = {"a": r[0], r[1]: 2.0}
+    parts = [*r, r[0:size:2], r[1:], f"{r[0]} of {size}", (size, own)]
+    squares = [x * y for x, y in r if x if y], {x: y for x, y in r if x}
+    total = sum(x for x in r if x) + sum(r, 0.0) + sum((x for x in r), 0.0) + max(r, default=0.0)
+    kinds = isinstance(r, float), isinstance(r, (int, np.ndarray))
+    told = r is None, 1 < r[0] <= 2, r[0] in {1, r[1]}
+    numbers = len({r[0], r[1]}), len({x for x in r}), len(set(r)), len(set(x for x in r))
+    calls = half(r, by=2.0), half(r, 3.0), np.sum(r, axis=0), np.array(r, dtype=float)
+    found = sorted(r, key=lambda x: -x), list(map(half, r, r)), list(map(lambda x: x, r)), r.T.real
+    texts = ",".join(x for x in r), r.astype(float), r.astype(np.float64), r.clip(min=0.0), max(r[0], r[1])
+    pairs = [key for key, one in table.items()], list(zip(r, r)), list(filter(half, r))
+    rest = np.pi, r.index(1.0, 2), (r[0] if size else r[1])
+    return [size, table, parts, squares, total, kinds, told, numbers, calls, found, texts, pairs, rest]
+"""
+
+
+def places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None]]:
+    """Where an expression hangs that may be another one: its parent, the field, the place in a list."""
+    for name, value in ast.iter_fields(node):
+        if name in {"annotation", "args"} and not isinstance(node, ast.Call):
+            continue
+        for at, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if isinstance(child, ast.expr):
+                named = isinstance(node, ast.NamedExpr) and name == "target"
+                if not named and not isinstance(node, ast.JoinedStr):
+                    yield node, name, at
+            if isinstance(child, ast.AST):
+                yield from places(child)
+
+
+def test_no_global_may_stand_in_any_place_of_a_form(tmp_path: Path) -> None:
+    tree = ast.parse(FORMS)
+    innocent = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    shown: dict[str, str] = {}
+    for function in innocent:
+        for number in range(len(list(places(function)))):
+            planted = copy.deepcopy(function)
+            planted.name = f"{function.name}_{number}"
+            parent, field, at = list(places(planted))[number]
+            old = getattr(parent, field) if at is None else getattr(parent, field)[at]
+            stored = not isinstance(getattr(old, "ctx", ast.Load()), ast.Load)
+            new = ast.parse("TABLE[0]" if stored else "MEAN", mode="eval").body
+            if at is None:
+                setattr(parent, field, new)
+            else:
+                getattr(parent, field)[at] = new
+            shown[planted.name] = f"{ast.unparse(old)} in {ast.unparse(parent)}"
+            tree.body.append(planted)
+    made = module(tmp_path, "forms_of_purity", ast.unparse(tree))
+    assert [each.name for each in innocent if not knows_its_argument_alone(vars(made)[each.name])] == []
+    assert len(shown) > 300
+    assert [words for name, words in shown.items() if knows_its_argument_alone(vars(made)[name])] == []

@@ -15,7 +15,7 @@ import dis
 import importlib.util
 import sys
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from dpaudit.curator.purity.allowed import (
     of_scipy,
 )
 from dpaudit.curator.purity.sources import Source, inside, source_of, written
+
+#: As Python has them, whatever a program puts in their places later.
+_ISINSTANCE: Final = isinstance
+_SET: Final = set
 
 
 def knows_its_argument_alone(function: object) -> bool:
@@ -271,7 +275,7 @@ class _Reader:
             case ast.SetComp(elt=each, generators=loops):
                 return self._loops(loops) and self._value(each)
             case ast.Call(func=ast.Name(id="set"), args=[inner], keywords=[]):
-                return self._plainly_builtin("set", set) and self._iterable(inner)
+                return self._plainly_builtin("set", _SET) and self._iterable(inner)
         return False
 
     def _function_of(self, node: ast.expr, arguments: int) -> bool:
@@ -316,7 +320,7 @@ class _Reader:
                 if known is not None and self._plainly_builtin(name, known.object):
                     return known
                 return (
-                    "isinstance" if name == "isinstance" and self._plainly_builtin(name, isinstance) else None
+                    "isinstance" if name == "isinstance" and self._plainly_builtin(name, _ISINSTANCE) else None
                 )
             case ast.Attribute(value=ast.Name() | ast.Attribute() as base, attr=name):
                 module = self._resolved(base)
