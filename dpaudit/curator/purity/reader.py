@@ -319,9 +319,8 @@ class _Reader:
                 known = LIBRARY.get(("builtins", name))
                 if known is not None and self._plainly_builtin(name, known.object):
                     return known
-                return (
-                    "isinstance" if name == "isinstance" and self._plainly_builtin(name, _ISINSTANCE) else None
-                )
+                plain = name == "isinstance" and self._plainly_builtin(name, _ISINSTANCE)
+                return "isinstance" if plain else None
             case ast.Attribute(value=ast.Name() | ast.Attribute() as base, attr=name):
                 module = self._resolved(base)
                 return _of_module(module, name) if type(module) is ModuleType else None
