@@ -1,18 +1,15 @@
 """Neighbouring tables: the changes of one row that reveal faults most often."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.curator.clipping import require_unmasked
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
-from dpaudit.tables import sources
 
 _LOW, _HIGH = "every value at its lower bound", "every value at its upper bound"
 _TURNS, _OTHER_TURNS = "values at their bounds by turns", "values at their bounds by turns, the other way"
@@ -75,24 +72,6 @@ def table_pairs(
             yield Pair(data, zeros, "a row set to zero", unit=row)
             for name, values in extremes.items():
                 yield Pair(_with(data, row, values), zeros, f"a row set to zero: {name}", unit=row)
-
-
-def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
-    """Pairs of a data frame that has the claim's unit as a column, and its layout without rows as stand-in.
-
-    The unit with the most rows is changed, among a few others: removed or replaced, by as many rows of
-    extreme numbers, of other texts, of missing values, by each row twice, and by all rows that there are.
-
-    The list is empty if the data are no such frame. If the data are `Deferred`, so are the data of the pairs.
-    """
-    unit = claim.unit if claim is not None else None
-    known = sources.facts(data, unit)
-    if known is None or unit is None or claim is None:
-        return ()
-    relation = claim.neighbouring or Neighbouring.REPLACE_ONE
-    made = sources.neighbours(data, unit, known, relation)
-    stand_ins = (sources.empty(known),)
-    return [Pair(*pair, stand_ins=stand_ins) for pair in made]
 
 
 def _with(data: Array, row: int, values: Array) -> Array:

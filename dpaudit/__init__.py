@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dpaudit.claims.sensitivity import Sensitivity as Sensitivity
     from dpaudit.curator.curator import Curator as Curator
     from dpaudit.curator.curator import Filter as Filter
+    from dpaudit.curator.deferred import Deferred as Deferred
     from dpaudit.curator.noise import LiveNoise as LiveNoise
     from dpaudit.curator.noise import NoNoise as NoNoise
     from dpaudit.curator.noise import ReplayedNoise as ReplayedNoise
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
     from dpaudit.pipeline.epsilon import epsilon as epsilon
-    from dpaudit.tables.sources import Deferred as Deferred
     from dpaudit.tables.table import Table as Table
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
@@ -122,6 +122,7 @@ _NAMES = {
     "claims.relations": "Neighbouring TrustModel View",
     "claims.sensitivity": "Frobenius L1 L2 RKHS Sensitivity",
     "curator.curator": "Curator Filter",
+    "curator.deferred": "Deferred",
     "curator.noise": "LiveNoise NoNoise ReplayedNoise Transcript",
     "curator.running": "Algorithm Run run",
     "curator.views": "UserViews",
@@ -141,7 +142,6 @@ _NAMES = {
     "pipeline.certify": "RunDiverged certify",
     "pipeline.convert": "convert",
     "pipeline.epsilon": "epsilon",
-    "tables.sources": "Deferred",
     "tables.table": "Table",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -6,7 +6,8 @@ A package adds a name by an entry point in the group of its kind, without any ch
     staircase = "staircase:Staircase"
 
 Our own names come first, and are found without reading other packages' metadata, which takes longer than a
-short command. A wing of the tree enters in the same way: as text, which is imported when the name is used.
+short command. What the core takes from its wings stands in `FROM_WINGS`, as text that is imported when it is
+used.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from dpaudit.errors import BrokenPackage
 
@@ -106,6 +107,20 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             what = f"{name!r} in the group dpaudit.{self.kind} is no {self._wanted}: {entry!r:.80}"
             raise _broken(point, what)
         return cast("Entry", entry)
+
+
+#: What the core takes from its wings: rooms that it never imports, so that each can be read or left out.
+FROM_WINGS: Final = {
+    "table": "dpaudit.tables.table:made",
+    "frame-pairs": "dpaudit.tables.sources:frame_pairs",
+    "enclosure": "dpaudit.accountants.bridges.dp_accounting_check:enclose",
+    "second-opinion": "dpaudit.accountants.bridges.dp_accounting_check:second_opinion",
+}
+
+
+def from_wing(name: str) -> Any:
+    """Import one entry of `FROM_WINGS`."""
+    return defined_at(FROM_WINGS[name])
 
 
 def defined_at(place: str) -> Any:

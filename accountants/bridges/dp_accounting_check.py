@@ -22,7 +22,7 @@ from dpaudit.accountants.composition.composition import Composition, compose_led
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.pairs.tables import MOST_MOVES, table_term
 from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
-from dpaudit.certificate.second_opinion import SecondOpinion
+from dpaudit.certificate.second_opinion import DP_ACCOUNTING, SecondOpinion
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring
@@ -38,8 +38,6 @@ from dpaudit.mechanisms import (
     TruncatedPoissonSampled,
     dominating,
 )
-
-METHOD = "dp-accounting PLD"
 
 #: The range that is checked: within these limits it takes seconds.
 LEAST_DELTA, LARGEST_DELTA = 1e-9, 0.1
@@ -72,7 +70,7 @@ def second_opinion(
 
     `composition` is the ledger's; left out, it is composed here.
     """
-    about: dict[str, Any] = {"method": METHOD, "version": version("dp-accounting")}
+    about: dict[str, Any] = {"method": DP_ACCOUNTING, "version": version("dp-accounting")}
     try:
         if ledger.header.budget is not None:
             raise _no_opinion("the run is bounded by its budget, not by its releases")

@@ -17,10 +17,12 @@ from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
+from dpaudit.certificate.second_opinion import DP_ACCOUNTING, OPINION_TOLERANCE
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
+from dpaudit.registry import from_wing
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
@@ -136,9 +138,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
     try:
         return _by_dp_accounting(runs, neighbouring, target)
     except CannotBound as error:
-        from dpaudit.accountants.bridges.dp_accounting_check import METHOD
-
-        reason = f"{METHOD}: {error.what}"
+        reason = f"{DP_ACCOUNTING}: {error.what}"
     try:
         return _by_balls(terms, target, MOST_FORMULAE)
     except CannotBound as error:
@@ -146,9 +146,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
 
 
 def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) -> Opinion:
-    from dpaudit.accountants.bridges.dp_accounting_check import METHOD, enclose
-    from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
-
+    enclose = from_wing("enclosure")
     allowed = target.epsilon + OPINION_TOLERANCE * max(1.0, target.epsilon)
     found = enclose([runs], neighbouring, target, coarsely=True)
     if not found.same or found.epsilon > min(allowed, target.epsilon * (1.0 + _CONFIRMS)):
@@ -158,7 +156,9 @@ def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) 
         raise _apart("epsilon", found.at_least, found.epsilon)
     figure = found.at_least if contradicts else found.epsilon
     width = abs(figure / target.epsilon - 1.0) if target.epsilon > 0.0 else 0.0
-    return Opinion(METHOD, approximate(figure, target.delta), not contradicts, proves=False, resolution=width)
+    return Opinion(
+        DP_ACCOUNTING, approximate(figure, target.delta), not contradicts, proves=False, resolution=width
+    )
 
 
 def _by_balls(terms: Terms, target: ApproxDP, most: int) -> Opinion:

@@ -12,6 +12,9 @@ from dpaudit.models import Fraction, Model, NonNegative
 #: rounding in an FFT may do to an epsilon at a moderate delta.
 OPINION_TOLERANCE = 1e-4
 
+#: The method of an opinion by dp-accounting.
+DP_ACCOUNTING = "dp-accounting PLD"
+
 
 class SecondOpinion(Model):
     """What another accountant makes of the releases at one delta; it never proves and never refutes.

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import CORE, Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.batches import Batches, Clipping
+from dpaudit.curator.calls import complete
 from dpaudit.curator.clipping import OF_EACH, bounded, doubles, require_unmasked
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.mapping import mapped
@@ -66,8 +67,10 @@ from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, s
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
-from dpaudit.tables.asking import complete
-from dpaudit.tables.table import Table, made
+from dpaudit.registry import from_wing
+
+if TYPE_CHECKING:
+    from dpaudit.tables.table import Table
 
 __all__ = ["Curator", "Filter", "UserCurator"]
 
@@ -700,7 +703,7 @@ class Curator(Admission):
             InvalidParameter: no data frame, or no such column of text or whole numbers.
             ClaimMismatch: the ledger's unit is another one, or its trust is not central.
         """
-        return made(self, frame, unit, hash_key)
+        return cast("Table", from_wing("table")(self, frame, unit, hash_key))
 
     def public(self, name: str) -> np.random.Generator:
         """The public random stream of that name, for exploration, splits, initial weights; never for noise.

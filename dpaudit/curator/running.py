@@ -10,10 +10,10 @@ from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator, Filter
+from dpaudit.curator.deferred import at_hand
 from dpaudit.curator.noise import LiveNoise, NoiseSource, Transcript
 from dpaudit.ledger.files import LedgerSink
 from dpaudit.ledger.ledger import Header, Ledger, Noise
-from dpaudit.tables.sources import at_hand
 
 
 @runtime_checkable

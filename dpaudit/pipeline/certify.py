@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, cast
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.curves.profile_points import profile_points
-from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.certificate.certificate import Certificate, judge
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
@@ -34,6 +33,7 @@ from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
 from dpaudit.processes.hosting import hosting
 from dpaudit.progress import Work
+from dpaudit.registry import from_wing
 
 #: The total is also stated as (epsilon, delta)-DP at this delta, for comparison across scales.
 COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
@@ -138,7 +138,7 @@ def certified(
     own_pairs = own_pairs or pairs is None
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         with step("opening its data"):
-            pairs = tuple(frame_pairs(data, claim or getattr(algorithm, "claim", None)))
+            pairs = tuple(from_wing("frame-pairs")(data, claim or getattr(algorithm, "claim", None)))
     chosen: Sequence[Pair] = ()
     if not (isinstance(pairs, tuple) and not pairs):
         with step("making its worst pairs"):
@@ -218,9 +218,7 @@ certify = _certificate_of(certified)
 
 def _opinion(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> SecondOpinion:
     """What another library computes for the same composition."""
-    from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
-
     accounting = found.accounting
     guarantee = accounting.claim.guarantee if accounting.claim is not None else None
     compared = accounting.bounds if isinstance(guarantee, ApproxDP) else approximate
-    return second_opinion(ledger, compared, found.composition)
+    return cast("SecondOpinion", from_wing("second-opinion")(ledger, compared, found.composition))

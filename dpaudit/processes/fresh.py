@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from dpaudit.errors import UsageError
-from dpaudit.tables.sources import has_polars_threads
+from dpaudit.processes.engines import has_polars_threads
 
 #: How a target's process is started: ``fork`` or ``spawn``; left out, spawn on macOS alone.
 PROCESSES_VARIABLE: Final = "DPAUDIT_PROCESSES"

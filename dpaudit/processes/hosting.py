@@ -21,10 +21,10 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.running import name_of
 from dpaudit.processes.calls import Kept
 from dpaudit.processes.changes import Changeable, records_of, size_of
+from dpaudit.processes.engines import carried
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
 from dpaudit.processes.wire import NotPlain, frame
-from dpaudit.tables.sources import carried
 
 #: Set to run every target in the process that judges it, as a debugger needs.
 IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"

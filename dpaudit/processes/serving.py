@@ -31,6 +31,7 @@ import numpy as np
 from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Header
 from dpaudit.processes.calls import answer_call
+from dpaudit.processes.engines import has_polars_threads
 from dpaudit.processes.fresh import (
     PROCESSES_VARIABLE,
     is_threaded,
@@ -41,7 +42,6 @@ from dpaudit.processes.fresh import (
 )
 from dpaudit.processes.wire import Channel, frame, receive, receive_frame, send, value_of
 from dpaudit.processes.worker import Counted, expect, raised, rehearse, run_target
-from dpaudit.tables.sources import has_polars_threads
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.admission import CORE, new_release, told_apart
 from dpaudit.curator.coins import Coins
 from dpaudit.curator.curator import Curator
+from dpaudit.curator.deferred import at_hand
 from dpaudit.curator.noise import Given, LiveNoise, Question
 from dpaudit.errors import DpauditError, ScheduleBroken
 from dpaudit.ledger.ledger import Header, Ledger, Noise
@@ -35,7 +36,6 @@ from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import LIKE, Release
 from dpaudit.mechanisms import Array, Gaussian, SampledSum
 from dpaudit.processes.wire import BrokenFrame, Channel, Incoming, NotPlain, frame, send
-from dpaudit.tables.sources import at_hand
 
 #: What one of our errors is sent as.
 OF_ERRORS: Final = ("kind", "module", "what", "where", "why", "remedy")

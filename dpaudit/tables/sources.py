@@ -6,20 +6,21 @@ import functools
 import importlib
 import json
 import os
-import pickle
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
+from dpaudit.curator.deferred import Deferred, at_hand
 from dpaudit.errors import DataError
+from dpaudit.processes.engines import has_polars_threads, written
 from dpaudit.tables.frames import opened
 from dpaudit.tables.layouts import Layout, empty_frame, layout_of
 from dpaudit.tables.levels import without_levels
@@ -33,17 +34,6 @@ _EXTRAS: Final = {
     **dict.fromkeys(("polars", "duckdb", "ibis"), "engines"),
     "pyspark": "spark",
 }
-#: Package and class of the frames that need threads or connections of their own.
-_WITH_THREADS: Final = {
-    ("polars", "DataFrame"): "Polars",
-    ("polars", "LazyFrame"): "Polars",
-    ("dask", "DataFrame"): "Dask",
-    ("duckdb", "DuckDBPyRelation"): "DuckDB",
-    ("ibis", "Table"): "Ibis",
-    ("pyspark", "DataFrame"): "PySpark",
-}
-#: What the threads of Polars' pool are called.
-_POOL: Final = re.compile(r"polars-\d+\n")
 _NEW_UNIT, _NEW_KEY = "dpaudit: a new unit", "dpaudit: a new key"
 
 #: What a unit's rows may become.
@@ -61,66 +51,6 @@ WORDS: Final[dict[Change, str]] = {
 
 
 @dataclass(frozen=True)
-class Deferred:
-    """Data that a function makes, called once by every run, in the run's own process.
-
-    Connections, and the threads of Polars and DuckDB, do not survive the fork that begins a run.
-    """
-
-    make: Callable[[], Any]
-
-
-def at_hand(data: Any) -> Any:
-    """The data, or what a `Deferred` makes."""
-    return data.make() if isinstance(data, Deferred) else data
-
-
-def carried(data: Any) -> Any:
-    """Return data in a form that other processes can use; raises `DataError` if there is none."""
-    found = _written(data)
-    engine = _engine_with_threads(found)
-    if engine is not None:
-        raise _not_carried(f"a frame of {engine}")
-    return found
-
-
-def has_polars_threads() -> bool:
-    """Whether Polars has started its pool of threads in this process, as its first computation does.
-
-    A fork of this process lacks them, and would wait for them for ever.
-    """
-    if "polars" not in sys.modules:
-        return False
-    names = (path.read_text("utf-8", "replace") for path in Path("/proc/self/task").glob("*/comm"))
-    return any(_POOL.fullmatch(name) for name in names)
-
-
-def _written(data: Any) -> Any:
-    """Return a function that rebuilds a frame of Polars or Dask in any process; other data as they are."""
-    engine = _engine_with_threads(data)
-    if engine not in {"Polars", "Dask"}:
-        return data
-    pickler = importlib.import_module("cloudpickle" if engine == "Dask" else "pickle")
-    try:
-        return Deferred(functools.partial(pickle.loads, pickler.dumps(data)))
-    except Exception as error:  # whatever a part of the frame raises
-        raise _not_carried(f"a frame of {engine} that cannot be written ({type(error).__name__})") from error
-
-
-def _not_carried(what: str) -> DataError:
-    why = "each run has a process of its own, which cannot use this one's threads and connections"
-    remedy = "pass dpaudit.Deferred(function), where the function opens the data"
-    return DataError(what, where="data", why=why, remedy=remedy)
-
-
-def _engine_with_threads(data: Any) -> str | None:
-    """The engine of a frame that needs threads or connections of its own; None for all other data."""
-    native = data.to_native() if type(data).__module__.startswith("narwhals.") else data
-    kind = type(native)
-    return _WITH_THREADS.get((kind.__module__.partition(".")[0].lstrip("_"), kind.__name__))
-
-
-@dataclass(frozen=True)
 class Facts:
     """What neighbours of a table are made of: private, like the table.
 
@@ -135,6 +65,24 @@ class Facts:
     fresh: Any
     layout: Layout
     local: bool
+
+
+def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
+    """Pairs of a data frame that has the claim's unit as a column, and its layout without rows as stand-in.
+
+    The unit with the most rows is changed, among a few others: removed or replaced, by as many rows of
+    extreme numbers, of other texts, of missing values, by each row twice, and by all rows that there are.
+
+    The list is empty if the data are no such frame. If the data are `Deferred`, so are the data of the pairs.
+    """
+    unit = claim.unit if claim is not None else None
+    known = facts(data, unit)
+    if known is None or unit is None or claim is None:
+        return ()
+    relation = claim.neighbouring or Neighbouring.REPLACE_ONE
+    made = neighbours(data, unit, known, relation)
+    stand_ins = (empty(known),)
+    return [Pair(*pair, stand_ins=stand_ins) for pair in made]
 
 
 def facts(data: Any, unit: str | None) -> Facts | None:
@@ -159,7 +107,7 @@ def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> It
         pairs += [("everyone", "strange"), ("everyone", "new name"), ("high", "low")]
     else:
         pairs = [(each, "nothing") for each in changes]
-    data = data if known.local else _written(data)
+    data = data if known.local else written(data)
     for one, other in pairs:
         made = [functools.partial(changed, data, unit, known, each) for each in (one, other)]
         first, second = (each() if known.local else Deferred(each) for each in made)

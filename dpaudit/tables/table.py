@@ -13,11 +13,12 @@ import numpy as np
 from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import TrustModel
+from dpaudit.curator.calls import complete
 from dpaudit.errors import ClaimMismatch, InvalidParameter
 from dpaudit.mechanisms import KeySelection
 from dpaudit.noise.grid import OnGrid
 from dpaudit.tables.arguments import bin_edges, key_columns, value_range
-from dpaudit.tables.asking import complete, no_such
+from dpaudit.tables.asking import no_such
 from dpaudit.tables.bounded import (
     Answer,
     Bounded,

@@ -14,11 +14,11 @@ import pytest
 
 import dpaudit
 from dpaudit import L2, ZCDP, Claim, Curator, Gaussian
-from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Experiment, Proof
+from dpaudit.curator.deferred import Deferred
 from dpaudit.errors import UsageError
-from dpaudit.tables.sources import Deferred
+from dpaudit.tables.sources import frame_pairs
 
 WARDS = ["ICU", "ER", "ENT"]
 COST = ZCDP(rho=0.1)

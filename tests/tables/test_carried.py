@@ -17,7 +17,7 @@ import dpaudit
 from dpaudit import ZCDP, Claim, Curator, Deferred, Pair
 from dpaudit.errors import DataError
 from dpaudit.processes import fresh
-from dpaudit.tables.sources import carried, has_polars_threads
+from dpaudit.processes.engines import carried, has_polars_threads
 
 pytestmark = [pytest.mark.interoperability, pytest.mark.filterwarnings("ignore")]
 

@@ -17,8 +17,9 @@ import pytest
 
 from dpaudit import GDP, RDP, ZCDP, ApproxDP, Claim, Curator, PureDP, run
 from dpaudit.app.text.target_text import without_value
+from dpaudit.curator.deferred import Deferred
 from dpaudit.errors import ClaimMismatch, DataError, InvalidParameter
-from dpaudit.tables.sources import Deferred, facts
+from dpaudit.tables.sources import facts
 from dpaudit.tables.table import Table
 
 COST = ZCDP(rho=0.1)

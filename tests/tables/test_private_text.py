@@ -12,8 +12,8 @@ import pytest
 
 import dpaudit
 from dpaudit import L2, ZCDP, Claim, Curator, Gaussian, Pair
-from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.errors import TargetRaised
+from dpaudit.tables.sources import frame_pairs
 
 #: Names and figures of records; what the code says on public data too is no such word.
 SECRETS = ("Ann", "Bob", "Zoe", "47110815")

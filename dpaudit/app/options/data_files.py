@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from dpaudit.app.options.foreign_code import load
 from dpaudit.app.text.output import counted
+from dpaudit.curator.deferred import Deferred
 from dpaudit.errors import DataError, UsageError
 from dpaudit.models import did_you_mean
 from dpaudit.tables.parquet import MOST_BYTES, read_parquet
-from dpaudit.tables.sources import Deferred
 
 _QUERY: Final = "duckdb:"
 _GIVE: Final = (

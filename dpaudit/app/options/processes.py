@@ -13,12 +13,12 @@ from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.app.options import targets
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.option import option
-from dpaudit.auditors.neighbours import frame_pairs
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.processes.host import NO_LIMITS, Host, Limits, Served
 from dpaudit.processes.hosting import in_process_by_default, served, target_in
+from dpaudit.tables.sources import frame_pairs
 
 _MEGABYTE = 2**20
 

@@ -13,9 +13,9 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from dpaudit import L1, L2, Gaussian, Header, Laplace, Ledger, Release
-from dpaudit.accountants.bridges.dp_accounting_check import METHOD
 from dpaudit.accountants.calibration.calibration import calibrate, scale_ledger, split
 from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
+from dpaudit.certificate.second_opinion import DP_ACCOUNTING
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
@@ -196,9 +196,9 @@ SAMPLED = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
 @sweep(
     "prototype, target, count, method",
     [
-        (LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), 5, METHOD),
+        (LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), 5, DP_ACCOUNTING),
         (SAMPLED, ApproxDP(epsilon=2.0, delta=1e-6), 1000, "interval"),
-        (RandomizedResponse(epsilon=1.0, categories=4), ApproxDP(epsilon=3.0, delta=1e-4), 9, METHOD),
+        (RandomizedResponse(epsilon=1.0, categories=4), ApproxDP(epsilon=3.0, delta=1e-4), 9, DP_ACCOUNTING),
         (LAPLACE, ApproxDP(epsilon=5.0, delta=1e-12), 1000, "interval"),
         (SAMPLED, ApproxDP(epsilon=1.0, delta=1e-6), 20_000, "interval"),
         (Exponential(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6), 20, "interval"),
@@ -416,7 +416,7 @@ def test_records_and_mixtures_against_the_line(records: int) -> None:
         found = calibrate(prototype, target)
         truth = mixture_delta([j / found.value for j in range(records + 1)], weights, target.epsilon)
         assert 0.98 * target.delta < truth <= target.delta
-        assert found.opinion.method == METHOD
+        assert found.opinion.method == DP_ACCOUNTING
 
 
 @pytest.mark.nightly

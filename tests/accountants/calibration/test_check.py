@@ -21,6 +21,7 @@ from dpaudit.accountants.calibration.check import (
     opinion_of_rho,
 )
 from dpaudit.accountants.privacy_loss.contour.factors import Cumulant
+from dpaudit.certificate import second_opinion
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
@@ -303,7 +304,7 @@ def test_dp_accounting_confirms_contradicts_or_cannot_tell(
             asked([(LAPLACE, 50)], target)
         return
     found = asked([(LAPLACE, 50)], target)
-    assert (found.method, found.proves) == (dp_accounting_check.METHOD, False)
+    assert (found.method, found.proves) == (second_opinion.DP_ACCOUNTING, False)
     assert (leading_figure(found.guarantee), found.agrees) == expected[:2]
     assert found.resolution == pytest.approx(expected[2], rel=1e-9)
 

@@ -16,8 +16,8 @@ import pytest
 from dpaudit.app.options import data_files
 from dpaudit.app.options.data_files import read_data
 from dpaudit.app.text.target_text import without_value
+from dpaudit.curator.deferred import Deferred
 from dpaudit.errors import DataError, UsageError
-from dpaudit.tables.sources import Deferred
 
 TYPES = "?patient=text,ward=text,minutes=number,age=whole"
 VISITS = "patient,ward,minutes,age\np1,ICU,1.5,30\np2,,2,\np1,ER,,50\n"
