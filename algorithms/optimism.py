@@ -59,5 +59,5 @@ def regret_utility(mdp: TabularMDP, policies: NDArray[np.int64]) -> dict[str, fl
     return {
         "regret": float(regret[-1]),
         "regret per user, last tenth": float(regret[-1] - before) / tenth,
-        "optimal value": float(mdp.initial @ mdp.optimal_values()[0]),
+        "optimal value": mdp.optimum,
     }

@@ -81,6 +81,15 @@ class TabularMDP:
         """v* - v^policy from the initial distribution, never below zero; policy as in `evaluate`."""
         return max(0.0, float(self.initial @ (self.optimal_values()[0] - self.evaluate(policy)[0])))
 
+    @property
+    def optimum(self) -> float:
+        """v*, the optimal value from the initial distribution."""
+        return float(self.initial @ self.optimal_values()[0])
+
+    def utility(self, policy: ArrayLike) -> dict[str, float]:
+        """What a policy loses of the optimal value, and that value, by name."""
+        return {"suboptimality": self.suboptimality(policy), "optimal value": self.optimum}
+
     def action_probabilities(self, policy: ArrayLike) -> Array:
         """A policy given as actions [H, S] or probabilities [H, S, A], as the latter."""
         table = np.asarray(policy)

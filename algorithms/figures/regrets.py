@@ -20,11 +20,9 @@ from dpaudit.algorithms.figures.published_claims import (
     difference,
 )
 from dpaudit.algorithms.figures.run_cache import RunCache
-from dpaudit.algorithms.figures.study import Session
+from dpaudit.algorithms.figures.study import TUNING_SEEDS, Session, best_settings
 from dpaudit.page.chart import Spec, axis
 
-#: The users on whom the scale of the confidence widths is chosen are others than those that are drawn.
-TUNING_SEEDS = (1_000_000, 1_000_001)
 #: Mean and standard deviation of what grows from 0.
 upward = partial(spread, least=0.0)
 
@@ -59,14 +57,6 @@ def grid_points(point: Callable[..., P], curve: K, scales: Iterable[float], user
     return [p for bonus in scales for p in line_points(point, curve, bonus, users, TUNING_SEEDS, most=1)]
 
 
-def best_bonus(points: Sequence[RegretPoint[Any]]) -> float:
-    """The scale with the least mean regret; the smallest of several."""
-    regrets: dict[float, list[float]] = {}
-    for point in points:
-        regrets.setdefault(point.bonus, []).append(point.regret)
-    return min(regrets, key=lambda bonus: (float(np.mean(regrets[bonus])), bonus))
-
-
 def tuned(
     session: Session, cache: RunCache[P], point: type[P], grids: Mapping[K, Sequence[float]], users: int
 ) -> tuple[list[P], dict[K, float]]:
@@ -74,7 +64,7 @@ def tuned(
     grid = [p for curve, scales in grids.items() for p in grid_points(point, curve, scales, users)]
 
     def chosen(tried: Sequence[P]) -> dict[K, float]:
-        return {curve: best_bonus([p for p in tried if p.curve == curve]) for curve in grids}
+        return best_settings((p.curve, p.bonus, p.regret) for p in tried)
 
     def lines(tried: Sequence[P]) -> list[P]:
         runs = (line_points(point, curve, c, users, session.seeds) for curve, c in chosen(tried).items())
@@ -111,9 +101,8 @@ def sublinear(regret: Table[K], curve: K, about: str) -> Sentence:
 
 def worth(mdp: TabularMDP) -> tuple[str, str]:
     """The optimal value of a process, and what always taking action 0 loses of it."""
-    best = float(mdp.initial @ mdp.optimal_values()[0])
     left = mdp.suboptimality(np.zeros(mdp.rewards.shape[:2], dtype=np.int64))
-    return f"{best:.3f}", f"{left:.3f}"
+    return f"{mdp.optimum:.3f}", f"{left:.3f}"
 
 
 def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Spec:

@@ -1,10 +1,12 @@
 """A paper's figure as data: how it is drawn again, one call of its command, and what it shows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from dpaudit.algorithms.figures.picture import Row
 from dpaudit.algorithms.figures.published_claims import Sentence
@@ -15,6 +17,11 @@ from dpaudit.page.blocks import Block
 from dpaudit.progress import Work
 
 P = TypeVar("P")
+C = TypeVar("C", bound=Hashable)
+S = TypeVar("S", bound=Hashable)
+
+#: Settings are chosen on runs of these seeds, none of which is drawn.
+TUNING_SEEDS = (1_000_000, 1_000_001)
 
 
 class RunsInterrupted(KeyboardInterrupt):
@@ -111,6 +118,14 @@ class Study:
     runs: int  # per point, by default
     options: Sequence[Option] = ()
     examples: Sequence[str] = ("",)  # the options of the examples under the help
+
+
+def best_settings(tried: Iterable[tuple[C, S, float]]) -> dict[C, S]:
+    """Each curve's setting with the least mean loss, the first of several; from (curve, setting, loss)."""
+    losses: dict[C, dict[S, list[float]]] = {}
+    for curve, setting, loss in tried:
+        losses.setdefault(curve, {}).setdefault(setting, []).append(loss)
+    return {curve: min(of, key=lambda setting: float(np.mean(of[setting]))) for curve, of in losses.items()}
 
 
 def premises(claim: Claim) -> str:

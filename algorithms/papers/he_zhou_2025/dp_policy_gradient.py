@@ -181,10 +181,7 @@ class DPPolicyGradient:
 
     def utility(self, output: Learned) -> dict[str, float]:
         """How much a step of the last policy loses, in rewards of [0, 1], where the process is known."""
-        if self.mdp is None:
-            return {}
-        best = float(self.mdp.initial @ self.mdp.optimal_values()[0])
-        return {"suboptimality": self.mdp.suboptimality(output.policy), "optimal value": best}
+        return {} if self.mdp is None else self.mdp.utility(output.policy)
 
     def _released(self, curator: Curator, t: int, rows: Array) -> Array:
         """The sum over a batch, with noise."""

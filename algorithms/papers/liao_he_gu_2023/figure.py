@@ -18,7 +18,6 @@ from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.figures.picture import rows_of
 from dpaudit.algorithms.figures.published_claims import Sentence, Table, larger, table
 from dpaudit.algorithms.figures.regrets import (
-    TUNING_SEEDS,
     RegretPoint,
     panels,
     sublinear,
@@ -27,7 +26,7 @@ from dpaudit.algorithms.figures.regrets import (
     worth,
 )
 from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
+from dpaudit.algorithms.figures.study import TUNING_SEEDS, Figure, Option, Session, Study
 from dpaudit.algorithms.optimism import cumulative_regret
 from dpaudit.algorithms.papers.liao_he_gu_2023.ldp_ucrl_vtr import (
     LDPUCRLVTR,

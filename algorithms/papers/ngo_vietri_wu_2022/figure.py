@@ -21,7 +21,6 @@ from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.figures.picture import rows_of
 from dpaudit.algorithms.figures.published_claims import Appears, Sentence, Table, estimate, larger, table
 from dpaudit.algorithms.figures.regrets import (
-    TUNING_SEEDS,
     RegretPoint,
     grid_points,
     line_points,
@@ -32,7 +31,7 @@ from dpaudit.algorithms.figures.regrets import (
     worth,
 )
 from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
+from dpaudit.algorithms.figures.study import TUNING_SEEDS, Figure, Option, Session, Study, best_settings
 from dpaudit.algorithms.papers.ngo_vietri_wu_2022.lsvi import LinearModel, lsvi_ucb, views_regret
 from dpaudit.algorithms.papers.ngo_vietri_wu_2022.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.claims.guarantees import ZCDP
@@ -155,10 +154,7 @@ def tuned_with_ridge(
 
 def factors(tried: Sequence[Point]) -> dict[Curve, tuple[float, float]]:
     """By curve, the factors of beta and of lambda with the least mean regret; the first of several."""
-    regrets: dict[Curve, dict[tuple[float, float], list[float]]] = {}
-    for p in tried:
-        regrets.setdefault(p.curve, {}).setdefault((p.bonus, p.ridge), []).append(p.regret)
-    return {c: min(found, key=lambda pair: float(np.mean(found[pair]))) for c, found in regrets.items()}
+    return best_settings((p.curve, (p.bonus, p.ridge), p.regret) for p in tried)
 
 
 def sentences(

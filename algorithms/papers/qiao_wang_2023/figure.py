@@ -24,7 +24,15 @@ from dpaudit.algorithms.figures.published_claims import (
     table,
 )
 from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.algorithms.figures.study import Figure, Option, Session, Study, premises
+from dpaudit.algorithms.figures.study import (
+    TUNING_SEEDS,
+    Figure,
+    Option,
+    Session,
+    Study,
+    best_settings,
+    premises,
+)
 from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI, costliest
 from dpaudit.algorithms.papers.qiao_wang_2023.linear_calibration import CalibrationName
 from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
@@ -38,10 +46,8 @@ from dpaudit.page.chart import HEIGHT, WIDTH, Spec, axis, specification
 BONUS = 0.04
 #: Published: 5 to 1000.
 EPISODES = (5, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
-#: noise_shift and lambda that `--tuned` tries, 1 and 1 among them, and on which seeds of data and noise; none
-#: of these seeds is drawn.
+#: noise_shift and lambda that `--tuned` tries, 1 and 1 among them.
 CONSTANTS = tuple(product((0.5, 1.0, 2.0, 4.0), (1.0, 10.0, 30.0)))
-TUNING_SEEDS = (1_000_000, 1_000_001)
 #: "Slightly worse" and "converges" are read as: within this share of the optimal value; the paper names none.
 CLOSE = 0.05
 
@@ -125,11 +131,7 @@ def tuning_points(
 
 def best_constants(tried: Sequence[Point]) -> dict[float, tuple[float, float]]:
     """By rho, the noise_shift and lambda with the least mean suboptimality; the first of several."""
-    losses: dict[float, dict[tuple[float, float], list[float]]] = {}
-    for point in tried:
-        of_rho = losses.setdefault(point.curve.rho, {})
-        of_rho.setdefault((point.curve.shift, point.curve.ridge), []).append(point.suboptimality)
-    return {rho: min(found, key=lambda pair: float(np.mean(found[pair]))) for rho, found in losses.items()}
+    return best_settings((p.curve.rho, (p.curve.shift, p.curve.ridge), p.suboptimality) for p in tried)
 
 
 def _points(
@@ -292,7 +294,7 @@ def _compute(
     scaled: Table[Curve] | None = table(rest, *_MEASURED) if scaling else None
 
     mdp = process(drawn.instance)
-    optimum = float(mdp.initial @ mdp.optimal_values()[0])
+    optimum = mdp.optimum
     places = {c.rho: reached(scaled, c, optimum) for c in of(scaled, "dp-vapvi")} if scaled else {}
     caption = session.caption("Suboptimality", "bands: 95% intervals of the mean")
     variant = ("" if calibration == "sound" else f"-{calibration}") + ("" if normalised else "-raw")

@@ -25,10 +25,7 @@ class Planner:
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known; else empty."""
-        if self.mdp is None:
-            return {}
-        best = float(self.mdp.initial @ self.mdp.optimal_values()[0])
-        return {"suboptimality": self.mdp.suboptimality(output.actions), "optimal value": best}
+        return {} if self.mdp is None else self.mdp.utility(output.actions)
 
 
 def require_sizes(data: TrajectoryData, sizes: tuple[int, ...]) -> None:

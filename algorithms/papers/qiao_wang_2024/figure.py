@@ -18,9 +18,9 @@ from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.figures.picture import panel, rows_of
 from dpaudit.algorithms.figures.published_claims import Sentence, Table, larger, table
-from dpaudit.algorithms.figures.regrets import TUNING_SEEDS, RegretPoint, sublinear, tuned, upward, worth
+from dpaudit.algorithms.figures.regrets import RegretPoint, sublinear, tuned, upward, worth
 from dpaudit.algorithms.figures.run_cache import RunCache, bits, noise_seed
-from dpaudit.algorithms.figures.study import Figure, Option, Session, Study
+from dpaudit.algorithms.figures.study import TUNING_SEEDS, Figure, Option, Session, Study
 from dpaudit.algorithms.optimism import cumulative_regret
 from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import DPUCBVI, Served, UCBVIConstants, ucbvi
 from dpaudit.claims.guarantees import ZCDP, PureDP

@@ -1,8 +1,6 @@
 """Figures of DP-UCBVI and DP-PG: what they judge from planted runs, and their commands at a small size."""
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from dpaudit.algorithms.figures.regrets import RegretPoint, line_points
 from dpaudit.algorithms.papers.he_zhou_2025 import figure as he_zhou_2025
 from dpaudit.algorithms.papers.qiao_wang_2024 import figure as qiao_wang_2024
 from dpaudit.algorithms.papers.qiao_wang_2024.dp_ucbvi import UCBVIConstants, ucbvi
-from tests.sweeps import sweep
 
 PLACES = [100.0, 200.0, 300.0, 400.0]
 
@@ -53,27 +50,3 @@ def test_a_run_is_the_algorithms_own() -> None:
     losses = np.cumsum([qiao_wang_2024.river().suboptimality(one.policy) for one in told])
     for cell in cells:
         assert cell.regret == pytest.approx(losses[cell.episode - 1], rel=1e-9)
-
-
-@sweep(
-    "figure, options, proved",
-    [("qiao-wang-2024-regret", ("--users", 10), 5), ("he-zhou-2025-users", (), 4)],
-    everyday=(0,),
-)
-def test_data_picture_page_and_json(
-    dpaudit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: str, options: Any, proved: int
-) -> None:
-    monkeypatch.setattr(he_zhou_2025, "BATCHES", (2, 4))
-    typed = ("reproduce", figure, *options, "--runs", 2, "--workers", 1, "-o", tmp_path)
-    result = dpaudit(*typed, "--output-format", "json")
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["figure"] == figure
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *(f"{figure}.{kind}" for kind in ("csv", "html", "md", "png", "svg")),
-        f"{figure}-runs.csv",
-    }
-    page = (tmp_path / f"{figure}.md").read_text(encoding="utf-8")
-    assert page.count("| PROVED |") == proved
-    # Again, nothing is run.
-    assert dpaudit(*typed).exit_code == 0

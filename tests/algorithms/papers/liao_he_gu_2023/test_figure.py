@@ -8,7 +8,8 @@ import pytest
 
 from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.figures.published_claims import table
-from dpaudit.algorithms.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points, sublinear
+from dpaudit.algorithms.figures.regrets import grid_points, line_points, sublinear
+from dpaudit.algorithms.figures.study import TUNING_SEEDS, best_settings
 from dpaudit.algorithms.papers.liao_he_gu_2023.figure import (
     GRIDS,
     RIVERS,
@@ -79,7 +80,7 @@ def test_c_is_chosen_on_other_users_by_its_mean_regret() -> None:
     assert {cell.episode for cell in cells} == {30}
     by_scale = {0.001: (5.0, 9.0), 0.003: (6.0, 7.0), 0.01: (1.0, 12.0)}
     filled = [replace(cell, regret=by_scale[cell.bonus][cell.seed - TUNING_SEEDS[0]]) for cell in cells]
-    assert best_bonus(filled) == 0.003
+    assert best_settings((p.curve, p.bonus, p.regret) for p in filled) == {NOISY: 0.003}
 
 
 def drawn(shapes: dict[Curve, float], scale: float = 1.0) -> list[Point]:

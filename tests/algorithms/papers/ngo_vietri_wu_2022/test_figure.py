@@ -6,7 +6,8 @@ import pytest
 
 from dpaudit.algorithms.environments.online_users import online_users
 from dpaudit.algorithms.figures.published_claims import Sentence, table
-from dpaudit.algorithms.figures.regrets import TUNING_SEEDS, grid_points, line_points
+from dpaudit.algorithms.figures.regrets import grid_points, line_points
+from dpaudit.algorithms.figures.study import TUNING_SEEDS
 from dpaudit.algorithms.papers.ngo_vietri_wu_2022.figure import (
     GRIDS,
     HORIZON,

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.figures.published_claims import Table, estimate, table
-from dpaudit.algorithms.figures.study import Session
+from dpaudit.algorithms.figures.study import TUNING_SEEDS, Session
 from dpaudit.algorithms.papers.qiao_wang_2023 import figure as qiao_wang_2023
 from dpaudit.algorithms.papers.qiao_wang_2023.figure import (
     CONSTANTS,
     PANELS,
     RUNS,
-    TUNING_SEEDS,
     Curve,
     Panel,
     Point,

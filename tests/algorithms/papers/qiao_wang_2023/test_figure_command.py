@@ -2,51 +2,11 @@ import csv
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 
-from dpaudit.algorithms.papers.qiao_wang_2023.figure import PANELS
-from tests.sweeps import sweep
-
 FIGURE, OTHER = "qiao-wang-2023-figure-1a", "qiao-wang-2023-figure-1b"
 SMALL = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
-
-
-@sweep("figure", list(PANELS), everyday=(0,))
-def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> None:
-    result = dpaudit("reproduce", figure, "-o", tmp_path / "out", *SMALL)
-    assert result.exit_code == 0, result.stderr
-    out = tmp_path / "out"
-    kinds = (".csv", ".html", ".md", ".png", ".svg", "-runs.csv")
-    assert {path.name for path in out.iterdir()} == {f"{figure}{kind}" for kind in kinds}
-    assert (out / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
-    assert ET.fromstring((out / f"{figure}.svg").read_text()).tag.endswith("svg")  # noqa: S314
-    with (out / f"{figure}.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    with (out / f"{figure}-runs.csv").open() as file:
-        cells = list(csv.DictReader(file))
-    # The table is the mean of the runs behind it.
-    for row in rows:
-        bonus = "0.04"
-        runs = [
-            float(cell["suboptimality"])
-            for cell in cells
-            if (cell["algorithm"], cell["episodes"], cell["bonus"])
-            == (row["algorithm"], row["episodes"], bonus)
-            and cell["rho"] == (row["rho"] or "inf")
-        ]
-        assert len(runs) == 2 == int(row["runs"])
-        assert float(row["mean"]) == pytest.approx(sum(runs) / 2)
-        assert 0 <= float(row["low"]) <= float(row["mean"]) <= float(row["high"])
-    page = (out / f"{figure}.md").read_text()
-    assert f"![Suboptimality, mean of 2 runs; bands: 95% intervals of the mean]({figure}.svg)" in page
-    assert "2 runs, seeds 0 to 1, at each of 2 values of K from 5 to 20" in page
-    # Its numbers are the data's: the mean of DP-VAPVI with the largest budget at K=20.
-    mean = next(float(r["mean"]) for r in rows if (r["rho"], r["episodes"]) == ("25.0", "20"))
-    (line,) = re.findall(r"^\| 20 \| .*$", page, flags=re.MULTILINE)
-    assert line.split("|")[-2].strip().startswith(f"{mean:.2f} ±")
-    assert "| 1 | PROVED | 1 | 0 of 39 |" in page
 
 
 @pytest.mark.nightly
