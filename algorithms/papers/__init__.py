@@ -1,7 +1,7 @@
 """One room a paper: its algorithms line by line, their entries in the catalogue, and its figures.
 
-A room whose module names `FIGURES` - what each shows, by its name - has them as `STUDIES` in its `figure.py`,
-and may name earlier names of figures as `EARLIER`.
+A room registers its figures. `FIGURES` in its `__init__.py` says what each shows, by name; `STUDIES` in its
+`figure.py` says how each is drawn. `EARLIER` maps earlier names to names, if there are any.
 """
 
 import pkgutil

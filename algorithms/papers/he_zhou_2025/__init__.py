@@ -3,4 +3,3 @@
 FIGURES = {
     "he-zhou-2025-users": "what private policy gradient loses; not in the paper",
 }
-EARLIER: dict[str, str] = {}

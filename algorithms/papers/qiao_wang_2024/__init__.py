@@ -3,4 +3,3 @@
 FIGURES = {
     "qiao-wang-2024-regret": "regret of DP-UCBVI, joint and local; not in the paper",
 }
-EARLIER: dict[str, str] = {}

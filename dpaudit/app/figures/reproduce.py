@@ -11,21 +11,21 @@ from dpaudit.app.main import LazyGroup, with_traceback
 from dpaudit.app.text.output import output_format_option, print_json, print_text, table
 from dpaudit.errors import UsageError
 
-#: What each figure shows, by its name.
-FIGURES: dict[str, str] = {name: shows for room in rooms() for name, shows in room.FIGURES.items()}
-
 #: By figure, the paper's room.
-_ROOMS = {name: room.__name__ for room in rooms() for name in room.FIGURES}
+_ROOMS = {name: room for room in rooms() for name in getattr(room, "FIGURES", ())}
+
+#: What each figure shows, by its name.
+FIGURES: dict[str, str] = {name: room.FIGURES[name] for name, room in _ROOMS.items()}
 
 #: Earlier names, which still work.
-ALIASES: dict[str, str] = {old: new for room in rooms() for old, new in room.EARLIER.items()}
+ALIASES: dict[str, str] = {old: new for room in rooms() for old, new in getattr(room, "EARLIER", {}).items()}
 
 
 @cache
 def _command(name: str) -> click.Command:
     from dpaudit.app.figures.engine import figure_command
 
-    return figure_command(name, import_module(f"{_ROOMS[name]}.figure").STUDIES[name])
+    return figure_command(name, import_module(f"{_ROOMS[name].__name__}.figure").STUDIES[name])
 
 
 class Figures(LazyGroup):
