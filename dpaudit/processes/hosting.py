@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, Final
 
 from dpaudit.certificate.conditions import Condition
@@ -28,6 +28,9 @@ from dpaudit.processes.wire import NotPlain, frame
 
 #: Set to run every target in the process that judges it, as a debugger needs.
 IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"
+
+#: Attributes in which an algorithm says something of itself.
+_ATTRIBUTES: Final = {"claim", "not_checked", "parameters", "stand_in"}
 
 _DATA, _STAND_IN = "data", "stand-in"
 
@@ -62,15 +65,19 @@ def served(
     *,
     own_pairs: bool = False,
     kept: Mapping[str, Any] = MappingProxyType({}),
+    stated: Mapping[str, Any] = MappingProxyType({}),
 ) -> Served:
     """A target as its own process holds it.
 
     An algorithm's ``stand_in(users)`` makes public data for a twin: under replace-one for as many users as
     `data` say that they have, else for None; without one, a twin gets the first pair's stand-in, or the
     neighbour in a public pair. ``stand_in = None`` says that no public data will do. `own_pairs` is whether
-    the pairs are the algorithm's own, a function of public parameters alone, and `kept` are the author's
-    other functions. What a certificate may repeat is told in plain values.
+    the pairs are the algorithm's own, a function of public parameters alone, `kept` are the author's other
+    functions, and `stated` are attributes that the algorithm gets. What a certificate may repeat is told in
+    plain values.
     """
+    for attribute, value in stated.items():
+        setattr(algorithm, attribute, value)
     held = {_DATA: data}
     beside: dict[str, str] = {}
     told = []
@@ -119,6 +126,13 @@ def conditions_of(algorithm: object) -> tuple[Condition, ...]:
     """What an algorithm says of itself that audits of it leave unchecked."""
     stated = getattr(algorithm, "not_checked", ())
     return tuple(each for each in stated if isinstance(each, Condition)) if isinstance(stated, tuple) else ()
+
+
+def _stated(algorithm: object) -> dict[str, Any]:
+    """What was set on a function, such as a claim; an interpreter that imports it by name lacks that."""
+    if not isinstance(algorithm, FunctionType):
+        return {}
+    return {name: value for name, value in vars(algorithm).items() if name in _ATTRIBUTES}
 
 
 def is_own(algorithm: object) -> bool:
@@ -199,7 +213,7 @@ def hosting(
     elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
-        about: Any = {"own_pairs": own_pairs, "kept": kept}
+        about: Any = {"own_pairs": own_pairs, "kept": kept, "stated": _stated(algorithm)}
         data, pairs = carried(data), [_carried_pair(pair) for pair in pairs]
         with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
             target = target_in(host, utility=utility)

@@ -106,6 +106,7 @@ INNOCENT: dict[str, Callable[..., Any]] = {
     "text": lambda record: float(f"{record['a']}") + len(str(record)),
     "operator": lambda record: operator.add(record[0], record[1]),
     "float as a key": lambda record: max(record, key=float),
+    "sum of an iterator": lambda record: math.fsum(part for part in record),
     "None on the left": lambda record: 0.0 if None is record else 1.0,
     "static method": Static.half,
     "lambda of a lambda": nested(0),

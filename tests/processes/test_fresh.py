@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import dpaudit
-from dpaudit import Audit, Curator, Experiment, Pair, Proof
+from dpaudit import ZCDP, Audit, Claim, Curator, Experiment, Pair, Proof
 from dpaudit.errors import TargetDied, TargetRaised, UsageError
 from dpaudit.pipeline.certify import certified
 from dpaudit.processes import fresh, host
@@ -47,6 +47,10 @@ def public_size(rows):
 def sums(data, curator):
     noise = Gaussian(sigma=4.0, sensitivity=L2(2.0))
     return curator.release_sum(data, bound=1.0, mechanism=noise, label="sums"), public_size(len(data))
+
+
+def unclaimed(data, curator):
+    return sums(data, curator)
 
 
 def memo(data, curator):
@@ -123,6 +127,15 @@ def test_a_proof_and_a_refutation_are_the_same(mine: ModuleType) -> None:
     assert [audit.verdict for audit in made.audits] == [Experiment.NOT_REFUTED]
     found = quickly(mine.memo, [PAIR], claim=mine.memo.claim)
     assert {finding.kind for finding in found.findings} == {"leak"}
+
+
+@pytest.mark.usefixtures("start")
+def test_a_claim_that_was_set_on_an_imported_function_is_judged(mine: ModuleType) -> None:
+    mine.unclaimed.claim = claim = Claim(ZCDP(rho=0.25), unit="row", neighbouring="replace-one")
+    made = dpaudit.certify(mine.unclaimed, ZEROS, pairs=PAIR, auditor=quickly)
+    assert made.proof is Proof.PROVED
+    assert made.claim is not None
+    assert made.claim.guarantee == claim.guarantee
 
 
 @pytest.mark.parametrize(
