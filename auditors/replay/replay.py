@@ -199,7 +199,7 @@ def replay(
             not_checked=tuple(not_checked),
             **figures,
         )
-        smallest = audited.smallest(made, delta)
+        smallest = audited.smallest(made, unit, delta)
     if smallest is None:
         return made
     if keep_pair is not None and smallest.source is not None:
@@ -413,19 +413,22 @@ class _Audited:
             self.confirm(searched.made.pair(), np.random.SeedSequence([seed, 0xC0F1]))
         return searched
 
-    def smallest(self, audit: Audit, delta: float | None) -> Smallest | None:
+    def smallest(self, audit: Audit, unit: str, delta: float | None) -> Smallest | None:
         """The smallest pair tried that still refutes: by the first finding or, without one, by its loss."""
-        wanted = next(iter(self.findings.values()), None) or (audit.claim and audit.claim.guarantee)
+        claimed = None if audit.claim is None else audit.claim.guarantee
+        wanted = next(iter(self.findings.values()), claimed)
         if audit.verdict is not Experiment.REFUTED or wanted is None:
             return None
         start: Pair | CandidatePair | None = self.shown
         if not self.findings:
             start = max(zip(self.directions, self.losing, strict=True), key=lambda one: one[0].size())[1]
+        if isinstance(start, Pair):
+            start = CandidatePair.of(start, unit, self.host)
         if start is None:
             return None
-        made = smallest_pair(self.runs, start, wanted, seed=audit.seed, host=self.host)
+        made = smallest_pair(self.runs, start, wanted, seed=audit.seed)
         if not self.findings and (made is None or not self._refuted_by_loss(made.pair(), audit, delta)):
-            made = CandidatePair.of(start, self.host) if isinstance(start, Pair) else start
+            made = start
         if made is None:
             return None
         private = self.runs.public is not None or made.base.stand_ins is not None

@@ -10,7 +10,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from difflib import SequenceMatcher
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from dpaudit.auditors.replay.recording import Runs
 from dpaudit.auditors.replay.worse_pairs import CandidatePair, Numbers
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Finding
 from dpaudit.claims.guarantees import AnyGuarantee
-from dpaudit.claims.pairs import Pair
 from dpaudit.curator.noise import LiveNoise, ReplayDiverged
 from dpaudit.errors import DpauditError
 from dpaudit.processes.changes import changed
@@ -41,15 +41,12 @@ class Smallest:
 
 
 def smallest_pair(
-    runs: Runs, start: Pair | CandidatePair, wanted: Finding | AnyGuarantee, *, seed: int, host: Host | None
+    runs: Runs, made: CandidatePair, wanted: Finding | AnyGuarantee, *, seed: int
 ) -> CandidatePair | None:
     """Return the smallest pair tried that shows a finding, or whose loss contradicts a guarantee.
 
-    None if the records of the pair are not known, or if one more recording does not show it again.
+    None if one more recording on the pair that is made smaller does not show it again.
     """
-    made = start if isinstance(start, CandidatePair) else CandidatePair.of(start, host)
-    if made is None:
-        return None
     shrinking = _Shrinking(runs, np.random.SeedSequence([seed, 0x511A]), wanted)
     return shrinking.smallest(made) if shrinking.shows(made) else None
 
@@ -75,35 +72,40 @@ class _Shrinking:
         return self._rounder(self._simpler(self._fewer(made)))
 
     def _fewer(self, made: CandidatePair) -> CandidatePair:
-        """Remove records that both sides share, first half of them, then smaller parts."""
-        row, (one, other) = made.row, made.sides
-        changed_one, changed_other = (
-            one[row : len(one) - _after(made)],
-            other[row : len(other) - _after(made)],
-        )
-        before, after = list(one[:row]), list(one[len(one) - _after(made) :])
+        """Remove records that both sides share, first half of them, then smaller parts.
 
-        def of(kept: Sequence[tuple[bool, int]]) -> CandidatePair:
-            first = tuple(number for is_before, number in kept if is_before)
-            last = tuple(number for is_before, number in kept if not is_before)
-            return replace(made, one=(*first, *changed_one, *last), other=(*first, *changed_other, *last))
+        Where all rows of a unit may differ, some of these are removed too, but never all of a side.
+        """
+        records = _aligned(*made.sides)
+        kept = list(range(len(records)))
 
-        kept = [(True, number) for number in before] + [(False, number) for number in after]
-        part = len(kept)
-        while part and kept:
-            at, shorter = 0, False
-            while at < len(kept):
-                fewer = kept[:at] + kept[at + part :]
-                if self._shows(of(fewer)):
-                    kept, shorter = fewer, True
-                else:
-                    at += part
-            part = min(part // 2, len(kept)) if not shorter or part > len(kept) or part > 1 else 0
+        def of(places: Sequence[int]) -> CandidatePair:
+            one, other = (tuple(records[at].number for at in places if records[at][side]) for side in (1, 2))
+            return replace(made, one=one, other=other)
+
+        shared = [at for at in kept if records[at].in_one and records[at].in_other]
+        own = [[at for at in kept if at not in set(shared) and records[at][side]] for side in (1, 2)]
+        several = made.pool.mine is None and made.pool.theirs is None
+        for group in (shared, *own) if several else (shared,):
+            part = len(group)
+            while part:
+                at, shorter = 0, False
+                while at < len(group):
+                    gone = group[at : at + part]
+                    fewer = [place for place in kept if place not in set(gone)]
+                    if (group is shared or len(gone) < len(group)) and self._shows(of(fewer)):
+                        del group[at : at + part]
+                        kept, shorter = fewer, True
+                    else:
+                        at += part
+                part = min(part // 2, len(group)) if not shorter or part > len(group) or part > 1 else 0
         return of(kept)
 
     def _simpler(self, made: CandidatePair) -> CandidatePair:
         """Replace the changed records by the one nearest to zero."""
         plain = made.pool.smallest
+        if made.pool.mine is None and made.pool.theirs is None:
+            return made
         for turned in (False, True):
             if len(made.one) != len(made.other):
                 return made
@@ -157,9 +159,28 @@ class _Shrinking:
             return False
 
 
-def _after(made: CandidatePair) -> int:
-    """The number of shared records after the one that differs."""
-    return max(len(made.one), len(made.other)) - made.row - 1
+class _Record(NamedTuple):
+    """A record by its number, and which sides have it."""
+
+    number: int
+    in_one: bool
+    in_other: bool
+
+
+def _aligned(one: Numbers, other: Numbers) -> list[_Record]:
+    """The records of both sides in order, each shared one once."""
+    before = next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(map(len, (one, other)))
+    )
+    ends = zip(reversed(one[before:]), reversed(other[before:]), strict=False)
+    after = next((at for at, (a, b) in enumerate(ends) if a != b), min(len(one), len(other)) - before)
+    middles = one[before : len(one) - after], other[before : len(other) - after]
+    records = [_Record(number, in_one=True, in_other=True) for number in one[:before]]
+    for kind, first, last, start, end in SequenceMatcher(None, *middles, autojunk=False).get_opcodes():
+        same = kind == "equal"
+        records += [_Record(number, in_one=True, in_other=same) for number in middles[0][first:last]]
+        records += [_Record(n, in_one=False, in_other=True) for n in (() if same else middles[1][start:end])]
+    return records + [_Record(number, in_one=True, in_other=True) for number in one[len(one) - after :]]
 
 
 def _in_its_process(made: CandidatePair, host: Host | None) -> tuple[str | None, str | None]:
@@ -223,13 +244,39 @@ def literal(value: Any, imports: set[str]) -> str:
                 imports.add(f"from {kind.__module__} import {kind.__qualname__}")
                 named = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value) if f.init)
                 return f"{kind.__qualname__}({', '.join(f'{n}={literal(v, imports)}' for n, v in named)})"
+    if type(value).__module__.startswith("pandas") and type(value).__name__ == "DataFrame":
+        return _frame(value, imports)
     raise TypeError(type(value).__name__)
+
+
+def _frame(frame: Any, imports: set[str]) -> str:
+    """Return a Python expression for a data frame of pandas with a default index."""
+    if type(frame.index).__name__ != "RangeIndex" or frame.index.name is not None:
+        raise TypeError("index")
+    imports.add("import pandas as pd")
+    columns = []
+    for name in frame.columns:
+        column = frame[name]
+        missing = column.isna().tolist()
+        values = [None if lacks else each for each, lacks in zip(column.tolist(), missing, strict=True)]
+        if column.dtype.kind in "mM" and isinstance(column.dtype, np.dtype):
+            values = [None if each is None else str(each) for each in values]
+        kind = str(column.dtype)
+        if kind == "category":
+            levels = literal(frame[name].cat.categories.tolist(), imports)
+            text = f"pd.Categorical({literal(values, imports)}, {levels}, ordered={column.cat.ordered})"
+        else:
+            text = f"pd.Series({literal(values, imports)}, dtype={kind!r})"
+        columns.append(f"{literal(name, imports)}: {text}")
+    return f"pd.DataFrame({{{', '.join(columns)}}})"
 
 
 def _plainly(value: Any) -> str:
     """A value for a reader: arrays as lists."""
     if isinstance(value, np.ndarray | np.generic):
         return repr(value.tolist())
+    if hasattr(value, "to_dict"):  # a frame of pandas
+        return repr(value.to_dict("records"))
     if isinstance(value, tuple):
         return f"({', '.join(map(_plainly, value))})"
     if dataclasses.is_dataclass(value):

@@ -96,21 +96,14 @@ class CandidatePair:
         return replace(runs, unit=unit, one_more=len(self.one) != len(self.other))
 
     @classmethod
-    def of(cls, pair: Pair, host: Host | None) -> "CandidatePair | None":
+    def of(cls, pair: Pair, unit: str, host: Host | None) -> "CandidatePair | None":
         """A given pair itself; None where its records are not known."""
         if isinstance(pair.data, HostedData):
-            found = None if host is None else host.call(_pool, pair.data, pair.neighbour).result()
+            found = None if host is None else host.call(_pool, pair.data, pair.neighbour, unit).result()
             pool = None if found is None else Pool(*found)
         else:
-            pool = pool_of(pair.data, pair.neighbour)
-        if pool is None:
-            return None
-        one, other = list(range(pool.number)), list(range(pool.number))
-        if pool.mine is None:
-            other.insert(int(pool.theirs or 0) - pool.number, int(pool.theirs or 0))
-        else:
-            other[pool.mine : pool.mine + 1] = [] if pool.theirs is None else [pool.theirs]
-        return cls(pair, pool, tuple(one), tuple(other))
+            pool = pool_of(pair.data, pair.neighbour, unit)
+        return None if pool is None else cls(pair, pool, tuple(range(pool.number)), tuple(pool.beside))
 
 
 @dataclass(frozen=True)
@@ -149,8 +142,9 @@ def search_records(
         host: the process that holds the data, if it is another one.
         until: the time, as of `time.monotonic`, after which no further run is begun.
     """
-    bases = [made for pair in pairs if (made := CandidatePair.of(pair, host)) is not None]
+    bases = [made for pair in pairs if (made := CandidatePair.of(pair, unit, host)) is not None]
     bases = [made for made in bases if unit in RECORDS or made.pool.are_units]
+    bases = [made for made in bases if (made.pool.mine, made.pool.theirs) != (None, None)]
     bases = [made for made in bases if _candidates(made.pool, runs.neighbouring)]
     possible = False
     search = _Search(runs, np.random.SeedSequence([seed, 0x9A125]), until)
@@ -218,7 +212,9 @@ class _Search:
     def _fan(self, base: CandidatePair, fan: "_Fan") -> CandidatePair | None:
         """A pair of the first path whose ends differ in more than queries."""
         recorded = self._record(base, fan.paths[0].at(0))
-        for path in fan.paths if recorded is not None else ():
+        if recorded is None:
+            return None
+        for path in fan.paths:
             other = self._replay(base, path.at(path.length), recorded)
             if _ran(other) and self._diverges(recorded, other):
                 return self._path(base, path)
@@ -374,23 +370,22 @@ def _of_more_or_fewer(pool: Pool) -> list["_Candidates"]:
     worst = pool.extremes[:_WORST]
     starts: list[Numbers] = [(one,) for one in worst[:3]]
     starts += [(worst[0], worst[-1])] * (len(worst) > 1)
-    tried: list[_Candidates] = [
-        _Star(start, [(*start, other) for other in pool.extremes]) for start in starts
+    small = [_Star(start, [(*start, other) for other in pool.extremes]) for start in starts]
+    copied = [
+        _Path(number + 1, partial(_added, (one,) * number, other))
+        for one, other in ((pool.smallest, pool.ends[1]), pool.ends[::-1])
     ]
-    for one, other in ((pool.smallest, pool.ends[1]), pool.ends[::-1]):
-        tried.append(_Path(number + 1, partial(_added, (one,) * number, other)))
+    filled = []
     for fill in tuple(dict.fromkeys((pool.smallest, *worst)))[:2]:
-        start = (fill,) * number
-        others = [other for other in worst if other != fill]
-        tried.append(
-            _Star(start, [*((*start, other) for other in others), *((o, *start) for o in others[:2])])
-        )
+        start, others = (fill,) * number, [other for other in worst if other != fill]
+        ends = [(*start, other) for other in others]
+        filled.append(_Star(start, [*ends, *((other, *start) for other in others[:2])]))
     rows = [row for row in dict.fromkeys((*worst, 0, number - 1)) if row < number]
     without = [given[:row] + given[row + 1 :] for row in rows if number > 1]
-    tried.append(_Star(given, [*without, *((*given, other) for other in worst)]))
-    tried += [_Path(number - 1, lambda step: given[: 1 + step])] * (number > 1)
-    tried.append(_Path(number, lambda step: given + given[:step]))
-    return tried
+    changed = _Star(given, [*without, *((*given, other) for other in worst)])
+    grown = [_Path(number - 1, lambda step: given[: 1 + step])] * (number > 1)
+    grown.append(_Path(number, lambda step: given + given[:step]))
+    return [small[0], small[-1], *copied, *filled, changed, *grown, *small[1:-1]]
 
 
 def _of_other_records(pool: Pool, relation: Neighbouring) -> list["_Candidates"]:
@@ -456,7 +451,7 @@ def _counted(numbers: Numbers) -> str:
     return records if distinct == len(numbers) else f"{records}, {distinct} of them distinct"
 
 
-def _pool(data: Any, neighbour: Any) -> tuple[Any, ...] | None:
+def _pool(data: Any, neighbour: Any, unit: str) -> tuple[Any, ...] | None:
     """The records of a pair, in plain values."""
-    found = pool_of(data, neighbour)
+    found = pool_of(data, neighbour, unit)
     return None if found is None else astuple(found)

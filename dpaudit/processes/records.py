@@ -1,13 +1,14 @@
 """The records of data of many types, and new data sets made of them.
 
 Records are the entries of a list, lie along the first axis of an array, or along the columns of a mapping, a
-dataclass or a tuple that holds arrays of one length. A data set that is made here holds records of a given
-pair and nothing else, so that whatever is true of each record alone is still true.
+dataclass or a tuple that holds arrays of one length, or are the rows of a data frame in memory. A data set
+that is made here holds records of a given pair and nothing else, so that whatever is true of each record
+alone is still true.
 """
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from dpaudit.errors import InvalidParameter
 #: Larger data are not searched: comparing their records in Python would take longer than an audit.
 _MOST: Final = 10**6
 _EXTREMES: Final = 8
+_FRAMES: Final = {("pandas", "DataFrame"), ("pyarrow", "Table"), ("polars", "DataFrame")}
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,9 @@ class Pool:
 
     Attributes:
         number: how many records the data have.
-        mine: the record of the data that differs; None where the neighbour has one more.
-        theirs: the record of the neighbour that differs; None where the data have one more.
+        beside: the records of the neighbour, in order; a record that both have has its number in the data.
+        mine: the record of the data that differs; None if the neighbour has one more, or if several differ.
+        theirs: the record of the neighbour that differs; None if the data have one more, or several differ.
         extremes: at most 8 distinct records: the changed ones, one with a missing value, the largest, the
             smallest, the one farthest from the largest, and those with the largest or least number in one
             place.
@@ -42,6 +45,7 @@ class Pool:
     """
 
     number: int
+    beside: tuple[int, ...]
     mine: int | None
     theirs: int | None
     extremes: tuple[int, ...]
@@ -52,16 +56,28 @@ class Pool:
     are_named: bool
 
 
-def pool_of(data: Any, neighbour: Any) -> Pool | None:
-    """Return the records of a pair; None if they are not known, or not exactly one differs."""
+def pool_of(data: Any, neighbour: Any, unit: str = "") -> Pool | None:
+    """Return the records of a pair; None if they are not known, or not exactly one differs.
+
+    Of two data frames with the unit as a column all rows of one unit may differ.
+    """
     sides = [_columns(side) for side in (data, neighbour)]
     if type(data) is not type(neighbour) or None in sides:
         return None
     columns, beside = (side or [] for side in sides)
     number, other = len(columns[0]), len(beside[0])
-    if len(columns) != len(beside) or not 0 < number <= _MOST or abs(number - other) > 1:
+    if not 0 < number <= _MOST:
         return None
     try:
+        if _is_frame(data):
+            names = _names(data) or ()
+            if names != _names(neighbour):
+                return None
+            if unit in names:
+                rows, others = ([*zip(*side[-len(names) :], strict=True)] for side in (columns, beside))
+                return _of_one_unit(rows, others, names.index(unit))
+        if len(columns) != len(beside) or abs(number - other) > 1:
+            return None
         row = _first_difference(columns, beside, min(number, other))
         mine = row if number >= other else None
         theirs = number + row if other >= number else None
@@ -73,8 +89,20 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
             return None
         changed = [at for at in (mine, theirs) if at is not None]
         taken(data, neighbour, changed)
+        both = [*range(row), *([] if theirs is None else [theirs]), *range(row + (mine is not None), number)]
+        whole = number != other or _are_records(columns)
+        named = number == other and _keeps_a_name(columns, row, [column[row] for column in beside])
+        about = _extremes(columns, beside, changed)
+        return Pool(number, tuple(both), mine, theirs, *about, whole, _are_units(columns), named)
     except Exception:  # noqa: BLE001  (whatever the records or the data's own class refuse)
         return None
+
+
+def _extremes(
+    columns: Sequence[Any], beside: Sequence[Any], changed: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, int], int]:
+    """The `extremes`, the `ends` and the `smallest` of a `Pool`."""
+    number = len(columns[0])
     sizes = _sizes([[*one, *two] for one, two in zip(columns, beside, strict=True)])
     far = smallest = 0
     largest = number - 1
@@ -100,11 +128,27 @@ def pool_of(data: Any, neighbour: Any) -> Pool | None:
     for each in found:
         if not any(_same(record(each), record(one)) for one in distinct):
             distinct.append(each)
-    extremes = tuple(distinct[:_EXTREMES])
-    whole = number != other or _are_records(columns)
-    units = _are_units(columns)
-    named = None not in (mine, theirs) and _keeps_a_name(columns, row, record(number + row))
-    return Pool(number, mine, theirs, extremes, (far, largest), smallest, whole, units, named)
+    return tuple(distinct[:_EXTREMES]), (far, largest), smallest
+
+
+def _of_one_unit(one: Sequence[Any], other: Sequence[Any], unit: int) -> Pool | None:
+    """The rows of two frames, where those of some units differ; None if the rest are in another order."""
+    rows_of: list[dict[Any, list[int]]] = [{}, {}]
+    for rows, known in zip((one, other), rows_of, strict=True):
+        for at, row in enumerate(rows):
+            known.setdefault(row[unit], []).append(at)
+    shared: dict[int, int] = {}
+    for name, own in rows_of[0].items():
+        others = rows_of[1].get(name, [])
+        if _same([one[at] for at in own], [other[at] for at in others]):
+            shared.update(zip(others, own, strict=True))
+    order = [shared[at] for at in sorted(shared)]
+    if order != sorted(order):
+        return None
+    beside = tuple(shared.get(at, len(one) + at) for at in range(len(other)))
+    return Pool(
+        len(one), beside, None, None, (0,), (0, 0), 0, are_records=True, are_units=False, are_named=True
+    )
 
 
 def number_of(data: Any) -> int | None:
@@ -125,6 +169,9 @@ def taken(data: Any, neighbour: Any, numbers: Sequence[int]) -> Any:
         what = f"data of type {type(data).__name__}" if own is None else f"a record beyond the {most}"
         remedy = "give an array or a list of records, or a mapping or a dataclass of arrays of one length"
         raise InvalidParameter(what, where="changes", remedy=remedy)
+
+    if _is_frame(data):
+        return _rows_of(data, neighbour, numbers)
 
     def of(column: Any, beside: Any) -> Any:
         if isinstance(column, np.ndarray):
@@ -147,6 +194,8 @@ def cut(data: Any, decimals: int) -> Any:
     """Return data of the same kind with every floating-point number cut, toward zero, to so many decimals."""
 
     def of(value: Any) -> Any:
+        if _is_frame(value):
+            return _with_columns(value, of)
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             return np.trunc(value * 10.0**decimals) / 10.0**decimals + 0.0
         if isinstance(value, float):
@@ -180,8 +229,53 @@ def taking(numbers: Iterable[int]) -> str:
     return ",".join(text)
 
 
+def _is_frame(data: object) -> bool:
+    """Whether data are a data frame in memory, of pandas, PyArrow or Polars."""
+    kind = type(data)
+    return (kind.__module__.partition(".")[0], kind.__name__) in _FRAMES
+
+
+def _rows_of(data: Any, neighbour: Any, numbers: Sequence[int]) -> Any:
+    """Return a frame of these rows of two frames; a default index of pandas stays one."""
+    import narwhals as nw
+
+    sides = [nw.from_native(each, eager_only=True) for each in (data, neighbour) if each is not None]
+    found = nw.concat(sides, how="vertical") if max(numbers, default=0) >= len(sides[0]) else sides[0]
+    if found.schema != sides[0].schema:
+        what, remedy = "two data frames whose columns have other types", "give them the same types"
+        raise InvalidParameter(what, where="changes", remedy=remedy)
+    made = found[list(numbers)]
+    return (nw.maybe_reset_index(made) if _is_counted(data) else made).to_native()
+
+
+def _is_counted(data: Any) -> bool:
+    """Whether a frame has no index, or one that only counts rows, of which some may be gone."""
+    index = getattr(data, "index", None)
+    if index is None:
+        return True
+    return index.name is None and index.dtype.kind in "iu" and bool(index.is_monotonic_increasing)
+
+
+def _with_columns(frame: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a frame whose columns of floating-point numbers are changed."""
+    import narwhals as nw
+
+    found = nw.from_native(frame, eager_only=True)
+    floats = [name for name, kind in found.schema.items() if kind.is_float()]
+    made = {name: change(found[name].to_numpy()) for name in floats}
+    columns = [
+        nw.new_series(name, values, found.schema[name], backend=found.implementation)
+        for name, values in made.items()
+    ]
+    return found.with_columns(*columns).to_native() if columns else frame
+
+
 def _names(data: Any) -> Sequence[Any] | None:
     """The places of a table's columns: positions, keys or fields; None where the data are the records."""
+    if _is_frame(data):
+        import narwhals as nw
+
+        return list(nw.from_native(data, eager_only=True).columns)
     if isinstance(data, tuple) and len(data) > 1 and all(isinstance(one, np.ndarray) for one in data):
         return range(len(data))
     if type(data) is dict:
@@ -195,7 +289,9 @@ def _names(data: Any) -> Sequence[Any] | None:
 def _columns(data: Any) -> list[Any] | None:
     """The columns that hold the records' parts, all of one length; None for other kinds of data."""
     names = _names(data)
-    if names is None:
+    if names is not None and _is_frame(data):
+        columns = _columns_of_frame(data)
+    elif names is None:
         columns = [data] if type(data) in (list, tuple, np.ndarray) else []
     elif dataclasses.is_dataclass(data):
         columns = [getattr(data, at) for at in names]
@@ -204,6 +300,25 @@ def _columns(data: Any) -> list[Any] | None:
     if not columns or any(isinstance(one, np.ndarray) and one.ndim == 0 for one in columns):
         return None
     return columns if len({len(one) for one in columns}) == 1 else None
+
+
+def _columns_of_frame(data: Any) -> list[Any]:
+    """The columns of a frame, and the index of pandas if it does more than count the rows."""
+    import narwhals as nw
+
+    found = nw.from_native(data, eager_only=True)
+    columns: list[Any] = [] if _is_counted(data) else [data.index.to_list()]
+    for name in found.columns:
+        values = found[name].to_numpy()
+        if values.dtype.kind in "mM":
+            values = np.where(np.isnat(values), np.nan, values.astype(np.int64))
+        elif values.dtype.kind not in "biuf":
+            values = [
+                None if lacks else each
+                for each, lacks in zip(values.tolist(), found[name].is_null(), strict=True)
+            ]
+        columns.append(values)
+    return columns
 
 
 def _first_difference(columns: Sequence[Any], beside: Sequence[Any], number: int) -> int:
@@ -252,11 +367,11 @@ def _leaves(record: Any) -> Iterator[Any]:
         yield record
 
 
-def _missing(column: Sequence[Any]) -> list[int]:
+def _missing(column: Any) -> list[int]:
     """The first record with a missing value, NaN or None, if there is one."""
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         lacking = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=np.bool_)
-        return np.flatnonzero(lacking.reshape(len(column), -1).any(axis=1))[:1].tolist()
+        return [int(at) for at in np.flatnonzero(lacking.reshape(len(column), -1).any(axis=1))[:1]]
     found = (at for at, each in enumerate(column) if any(one is None or one != one for one in _leaves(each)))  # noqa: PLR0124
     return list(itertools.islice(found, 1))
 

@@ -43,8 +43,8 @@ WORDS: Final[dict[Change, str]] = {
     "own": "as it is",
     "nothing": "without rows",
     "everyone": "with all units' rows, each twice",
-    "high": "with the largest numbers",
-    "low": "with the least numbers",
+    "high": "with the largest numbers, before each row of the others where they are in memory",
+    "low": "with the least numbers, before each row of the others where they are in memory",
     "strange": "with texts that no other row has, and with missing values",
     "new name": "under a new name",
 }
@@ -168,7 +168,11 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
         parts = [*new[:before], rest, *new[before:]]
         if frame.implementation.is_pyarrow():
             parts = _of_one_schema(parts, nw.to_native(frame).schema)
-        return restore(nw.to_native(nw.concat(parts, how="vertical")))
+        whole = nw.concat(parts, how="vertical")
+        if known.local and change in {"high", "low"} and len(rest):
+            # One row before each of the others', which may be computed from the row before it.
+            whole = whole[[each for at in range(len(rest)) for each in (len(rest) + at % len(own), at)]]
+        return restore(nw.to_native(whole))
 
 
 def _by_bytes(frame: Any, unit: str) -> Any:

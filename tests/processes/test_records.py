@@ -123,7 +123,7 @@ def test_missing_numbers_are_the_same() -> None:
     other[2] = 1.0
     pool = pool_of(holed, other)
     assert pool is not None
-    assert (pool.mine, pool.extremes) == (2, (2, 5, 0))  # without sizes: the first and the last
+    assert (pool.mine, pool.extremes) == (2, (2, 5, 0, 1))  # 0 lacks a number
 
 
 @pytest.mark.parametrize(

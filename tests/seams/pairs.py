@@ -43,7 +43,17 @@ _PEOPLE_OTHER = [*_PEOPLE[:2], {**_PEOPLE[2], "age": 33}, *_PEOPLE[3:]]
 _MIDDLE = np.concatenate([_ROWS[:7], [0.2], _ROWS[8:]])
 _MIDDLE_OTHER = np.concatenate([_ROWS[:7], [0.8], _ROWS[8:]])
 _GAPS, _GAPS_OTHER = (np.where(np.arange(60) % 9 == 4, np.nan, rows) for rows in (_MIDDLE, _MIDDLE_OTHER))
+_FRAME = pd.DataFrame(
+    {
+        "user": [f"u{number}" for number in _GENERATOR.integers(0, 12, 40)],
+        "x": np.round(_GENERATOR.uniform(0.0, 10.0, 40), 2),
+        "town": _GENERATOR.choice(["Bern", "Genf"], 40),
+    }
+)
+_FRAME_OTHER = _FRAME.assign(x=_FRAME["x"].where(_FRAME.index != 7, 5.5))
 _PAIRS = {
+    "frame": Pair(_FRAME, _FRAME_OTHER),
+    "frame removed": Pair(_FRAME, _FRAME.drop(7)),
     "points moved": Pair(_POINTS, np.concatenate([_POINTS[:20], [[0.1, 0.2]], _POINTS[21:]])),
     "middle": Pair(_MIDDLE, _MIDDLE_OTHER),
     "gaps": Pair(_GAPS, _GAPS_OTHER),
@@ -227,6 +237,26 @@ def _ages(data: Any, curator: Curator, *, planted: bool) -> Any:
     return curator.release(sum(each["age"] / oldest for each in data), _SUM, label="ages")
 
 
+def _of_column(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """A column of a frame over its quantile, or over a public number."""
+    high = max(float(data["x"].quantile(0.9)), 1e-9) if planted else 10.0
+    return curator.release(float((data["x"] / high).clip(0.0, 1.0).sum()), _SUM, label="sum")
+
+
+def _of_towns(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """Counts of the towns that occur in a frame, or of public ones."""
+    towns = sorted(data["town"].unique()) if planted else ["Bern", "Genf"]
+    counts = np.array([(data["town"] == town).sum() for town in towns], dtype=float)
+    return curator.release(counts, Gaussian(sigma=8.0, sensitivity=L2(2**0.5)), label="towns")
+
+
+def _last_in_bern(data: Any, curator: Curator, *, planted: bool) -> Any:
+    """Elsewhere a row has the number of the last row in Bern, or 0."""
+    x = data["x"].where(data["town"] == "Bern")
+    x = x.ffill() if planted else x
+    return curator.release(float((x.fillna(0.0) / 10.0).clip(0.0, 1.0).sum()), _SUM, label="sum")
+
+
 def _statistics(data: Any, curator: Curator) -> Any:
     """The entries are no records: those of a vector of counts, each of which one record changes by 1."""
     return curator.release(data, Gaussian(sigma=4.0, sensitivity=L2(1.0)), label="counts")
@@ -301,15 +331,6 @@ def _innocent(name: str, algorithm: Any, pair: Pair, unit: str = "record") -> Ca
     return Case("preprocessing", name, False, verdict, "NOT_REFUTED")
 
 
-_FRAME = pd.DataFrame(
-    {
-        "user": [f"u{number}" for number in _GENERATOR.integers(0, 12, 40)],
-        "x": np.round(_GENERATOR.uniform(0.0, 10.0, 40), 2),
-        "town": _GENERATOR.choice(["Bern", "Genf"], 40),
-    }
-)
-
-
 def _of_range(frame: Any) -> Any:
     low, high = (frame["x"].min(), frame["x"].max()) if len(frame) else (0.0, 1.0)
     return frame.assign(x=(frame["x"] - low) / max(high - low, 1e-9))
@@ -324,13 +345,19 @@ def _of_tens(frame: Any) -> Any:
     return frame.assign(x=frame["x"] / 10.0)
 
 
-def _table(name: str, before: Callable[[Any], Any], *, planted: bool) -> Case:
+def _increments_of_rows(frame: Any) -> Any:
+    return frame.assign(x=frame["x"].ffill().diff().fillna(0.0) / 10.0)
+
+
+def _table(
+    name: str, before: Callable[[Any], Any], *, planted: bool, relation: Any = "add-or-remove-one"
+) -> Case:
     def weekly(frame: Any, curator: Curator) -> Any:
         table = curator.table(before(frame), unit="user").bound(rows_per_unit=3)
         return table.group_by("town", keys=["Bern", "Genf"]).sum("x", lower=0, upper=1, cost=ZCDP(rho=0.05))
 
     def verdict() -> str:
-        claim = Claim(ApproxDP(epsilon=5.0, delta=1e-5), unit="user", neighbouring="add-or-remove-one")
+        claim = Claim(ApproxDP(epsilon=5.0, delta=1e-5), unit="user", neighbouring=relation)
         found = certify(weekly, _FRAME, claim=claim)
         return f"{found.proof}, {found.experiment}"
 
@@ -399,9 +426,17 @@ CASES: list[Case] = [
     *_cases("update when a private count doubles", _schedule, "trajectories"),
     *_cases("levels of the data", _levels, "people"),
     *_cases("ages over the largest", _ages, "people"),
+    *_cases("column over its quantile", _of_column, "frame"),
+    *_cases("column over its quantile", _of_column, "frame removed"),
+    *_cases("towns of a frame", _of_towns, "frame"),
+    *_cases("towns of a frame", _of_towns, "frame removed"),
+    *_cases("number of the last row in Bern", _last_in_bern, "frame"),
+    *_cases("number of the last row in Bern", _last_in_bern, "frame removed"),
     _table("table scaled by its own range", _of_range, planted=True),
     _table("table without rows like another unit's", _of_distinct, planted=True),
     _table("table scaled by a public range", _of_tens, planted=False),
+    _table("table of increments", _increments_of_rows, planted=True, relation="replace-one"),
+    _table("table of tenths", _of_tens, planted=False, relation="replace-one"),
     *(_of_loss(name, sigma) for name, sigma in (("half the noise", 0.5), ("noise as stated", 1.0))),
     *map(_public_noise, ("public", "seed", "curator")),
     _innocent("vector of counts", _statistics, Pair(_COUNTS, _MORE_COUNTS)),

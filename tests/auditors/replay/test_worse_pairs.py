@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpaudit import L2, ApproxDP, Claim, Curator, Gaussian, Pair
@@ -165,6 +166,59 @@ def test_a_given_pair_s_finding_is_made_small_too() -> None:
     assert "2 records against 1 record, [0.0, 1.0] and [0.0]" in str(found.smallest_pair)
     private = audited(leaky, Pair(given.data, given.neighbour, stand_ins=(np.zeros(2),)))
     assert private.smallest_pair == "2 records against 1 record"
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_rows_of_a_frame_are_searched_and_shrunk_to_a_file(in_process: bool) -> None:
+    frame = pd.DataFrame(
+        {
+            "x": ROWS,
+            "town": pd.Categorical(["Bern", "Genf", None, "Genf", "Bern"]),
+            "day": pd.to_datetime(["2024-01-0" + str(day) for day in (1, 2, 3, 4, 5)]),
+        }
+    )
+
+    def over_the_largest(data: Any, curator: Curator) -> float:
+        return summed(data["x"] / max(data["x"].max(), 1e-9), curator)
+
+    kept: list[str] = []
+    given = Pair(frame, frame.drop(3))
+    found = audited(over_the_largest, given, in_process=in_process, keep_pair=kept.append)
+    assert found.verdict is Experiment.REFUTED
+    made: dict[str, Any] = {}
+    exec(kept[0], made)  # noqa: S102  (the file that an audit wrote)
+    small = made["pair"]()
+    assert [*small.data.dtypes] == [*frame.dtypes]
+    assert len(small.data) <= 4
+    assert audited(over_the_largest, small, search_pairs=False).verdict is Experiment.REFUTED
+
+
+def test_rows_of_other_units_are_taken_out_of_both_tables() -> None:
+    """All rows of a unit may differ, and each of two tables keeps one of them."""
+    frame = pd.DataFrame({"user": [*"aabbccdd"], "x": [*[0.4] * 6, 0.9, 0.7]})
+    other = frame.assign(x=frame["x"].where(frame["user"] != "d", 0.0))
+
+    def over_the_largest(data: Any, curator: Curator) -> float:
+        return summed(data["x"] / max(data["x"].max(), 1e-9), curator)
+
+    found = audited(over_the_largest, Pair(frame, other), "replace-one", unit="user")
+    assert found.verdict is Experiment.REFUTED
+    sizes = [int(word) for word in str(found.smallest_pair).split() if word.isdigit()][:2]
+    assert max(sizes) <= 4
+
+
+def test_a_loss_beyond_the_claim_is_shown_on_the_smallest_pair() -> None:
+    """The ledger is true, and no finding is made: the pair's exact loss refutes alone."""
+    other = np.where(ROWS == 0.3, 0.9, ROWS)
+    half = Claim(ApproxDP(epsilon=0.1, delta=1e-5))
+    kept: list[str] = []
+    found = replay(summed, [Pair(ROWS, other)], claim=half, replays=2, keep_pair=kept.append)
+    assert (found.findings, found.verdict) == ((), Experiment.REFUTED)
+    assert str(found.smallest_pair).startswith("1 record against 1 record, [")
+    made: dict[str, Any] = {}
+    exec(kept[0], made)  # noqa: S102  (the file that an audit wrote)
+    again = replay(summed, [made["pair"]()], claim=half, replays=2, search_pairs=False)
+    assert again.verdict is Experiment.REFUTED
 
 
 @pytest.mark.parametrize(
