@@ -4,13 +4,12 @@
 """
 
 import copy
-import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.curves.profile_points import profile_points
@@ -72,8 +71,145 @@ class Certified:
     raised: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """How the certified run is made; the fields are those of `certify`."""
+
+    seed: int | None = None
+    users: int | None = None
+    budget: Filter | None = None
+    path: str | Path | None = None
+    in_process: bool | None = None
+    limits: Limits = NO_LIMITS
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """How the run's algorithm is audited; `own_pairs` is whether the pairs are the algorithm's own.
+
+    Such pairs are functions of public parameters alone.
+    """
+
+    pairs: object = None
+    auditor: Auditor = audit
+    own_pairs: bool = False
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """Which figures are computed; `utility` asks for the algorithm's own measures of its output."""
+
+    rigour: Rigour = "float-pessimistic"
+    curves: bool = True
+    opinion: bool = False
+    utility: bool = False
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What a certificate repeats, and whom the pipeline tells.
+
+    The algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``. `ran` is
+    called between the two: the audit runs the algorithm again, which may change its output.
+    """
+
+    statement: Statement = NOTHING_STATED
+    command: str | None = None
+    step: Callable[[str], AbstractContextManager[object]] = Work
+    ran: Callable[[Run], object] = lambda _: None
+
+
 @checked("certify")
 def certified(
+    algorithm: Callable[..., Any],
+    data: Any,
+    claim: Claim | None = None,
+    *,
+    running: RunOptions = RunOptions(),
+    auditing: AuditOptions = AuditOptions(),
+    figures: FigureOptions = FigureOptions(),
+    telling: Telling = Telling(),
+) -> Certified:
+    """Certify as `certify` does, and return everything that was made on the way; raises as it does."""
+    if claim is None and getattr(algorithm, "claim", None) is None:
+        what, why = "nothing is claimed", "a certificate states whether a claim is proved"
+        remedy = "pass claim=, or give the algorithm a `claim` attribute"
+        raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
+    pairs, step = auditing.pairs, telling.step
+    own_pairs = auditing.own_pairs or pairs is None
+    if pairs is None and not hasattr(algorithm, "worst_pairs"):
+        with step("opening its data"):
+            pairs = tuple(from_wing("frame-pairs")(data, claim or getattr(algorithm, "claim", None)))
+    chosen: Sequence[Pair] = ()
+    if not (isinstance(pairs, tuple) and not pairs):
+        with step("making its worst pairs"):
+            chosen = pairs_for(algorithm, pairs)
+    # A budget is spent by each run anew.
+    spare = copy.deepcopy(running.budget)
+    audits: list[Audit] = []
+    _, relation, trust = terms(claim or getattr(algorithm, "claim", None))
+    with hosting(
+        algorithm,
+        data,
+        chosen,
+        own_pairs=own_pairs,
+        utility=figures.utility,
+        neighbouring=relation,
+        trust_model=trust,
+        in_process=running.in_process,
+        limits=running.limits,
+    ) as target:
+        with step("running it"):
+            made = run(
+                target.algorithm,
+                target.data,
+                claim=claim,
+                seed=running.seed,
+                users=running.users,
+                budget=running.budget,
+                path=running.path,
+            )
+        found = accounted(made.ledger, None, figures.rigour)
+        if not found.accounting.overview.total:
+            what = f"{name_of(algorithm)} released nothing through its curator"
+            why, remedy = "its output is unaccounted for", "release through the curator"
+            raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
+        utility: Mapping[str, float] = {}
+        if isinstance(target.algorithm, Hosted):
+            utility = target.algorithm.measured
+        elif figures.utility and hasattr(algorithm, "utility"):
+            with step("measuring its utility"):
+                utility = {str(name): float(value) for name, value in algorithm.utility(made.output).items()}
+        telling.ran(made)
+        if target.pairs:
+            with step("auditing it"):
+                about = {"claim": claim, "seed": running.seed or 0, "users": running.users, "budget": spare}
+                here = {"in_process": True} if target.process.kind == "in-process" else {}
+                audits = [auditing.auditor(target.replayed, target.pairs, **about, **here)]
+    apart = target.algorithm if isinstance(target.algorithm, Hosted) else None
+    divergences, raised = (tuple(apart.findings), tuple(apart.raised)) if apart else ((), ())
+    approximate: Sequence[Bound] = ()
+    if figures.curves or figures.opinion:
+        with suppress(CannotBound):
+            approximate = tuple(found.bounds(COMPARED))
+    if running.path is not None:
+        made.ledger.require_kept()  # the audit has run the algorithm again, which may have written to it
+    certificate = judge(
+        made.ledger,
+        found.accounting,
+        audits,
+        command=telling.command or f"dpaudit.certify({name_of(algorithm)}, ...)",
+        statement=telling.statement,
+        profile=profile_points(made.ledger, found.accounting, found.composition) if figures.curves else (),
+        second_opinion=_opinion(found, made.ledger, approximate) if figures.opinion else None,
+        process=target.process,
+        diverged=bool(divergences),
+    )
+    return Certified(made, found, approximate, certificate, divergences, utility, raised)
+
+
+@checked("certify")
+def certify(
     algorithm: Callable[..., Any],
     data: Any,
     *,
@@ -89,13 +225,9 @@ def certified(
     command: str | None = None,
     curves: bool = True,
     opinion: bool = False,
-    utility: bool = False,
-    own_pairs: bool = False,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
-    step: Callable[[str], AbstractContextManager[object]] = Work,
-    ran: Callable[[Run], object] | None = None,
-) -> Certified:
+) -> Certificate:
     """Run an algorithm on data, account for every release, audit it and judge its claim.
 
     Args:
@@ -114,13 +246,9 @@ def certified(
         command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
         curves: whether to compute the curve delta(epsilon).
         opinion: whether to ask dp-accounting what it computes for the same releases, which takes it a second.
-        utility: whether to measure what the output is good for, as the algorithm does that itself.
-        own_pairs: whether the pairs are the algorithm's own, which are functions of public parameters alone.
         in_process: whether to run the algorithm in this process, as a debugger needs; left out, it has a
             process of its own, a twin where it has pairs or a ``stand_in()``, and each replay one of its own.
         limits: on the time and memory of every run in a process of its own.
-        step: the algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``.
-        ran: called between the two: the audit runs the algorithm again, which may change its output.
 
     Raises:
         NothingReleased: the ledger has no releases; the audit is not begun.
@@ -131,89 +259,18 @@ def certified(
     Warns:
         RunDiverged: the run on the data diverged from its twin's, and the certificate is not publishable.
     """
-    if claim is None and getattr(algorithm, "claim", None) is None:
-        what, why = "nothing is claimed", "a certificate states whether a claim is proved"
-        remedy = "pass claim=, or give the algorithm a `claim` attribute"
-        raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
-    own_pairs = own_pairs or pairs is None
-    if pairs is None and not hasattr(algorithm, "worst_pairs"):
-        with step("opening its data"):
-            pairs = tuple(from_wing("frame-pairs")(data, claim or getattr(algorithm, "claim", None)))
-    chosen: Sequence[Pair] = ()
-    if not (isinstance(pairs, tuple) and not pairs):
-        with step("making its worst pairs"):
-            chosen = pairs_for(algorithm, pairs)
-    # A budget is spent by each run anew.
-    spare = copy.deepcopy(budget)
-    audits: list[Audit] = []
-    _, relation, trust = terms(claim or getattr(algorithm, "claim", None))
-    about: Any = {"own_pairs": own_pairs, "utility": utility}
-    about |= {"neighbouring": relation, "trust_model": trust}
-    with hosting(algorithm, data, chosen, in_process=in_process, limits=limits, **about) as target:
-        with step("running it"):
-            made = run(
-                target.algorithm, target.data, claim=claim, seed=seed, users=users, budget=budget, path=path
-            )
-        found = accounted(made.ledger, None, rigour)
-        if not found.accounting.overview.total:
-            what = f"{name_of(algorithm)} released nothing through its curator"
-            why, remedy = "its output is unaccounted for", "release through the curator"
-            raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
-        figures: Mapping[str, float] = {}
-        if isinstance(target.algorithm, Hosted):
-            figures = target.algorithm.measured
-        elif utility and hasattr(algorithm, "utility"):
-            with step("measuring its utility"):
-                figures = {str(name): float(value) for name, value in algorithm.utility(made.output).items()}
-        if ran is not None:
-            ran(made)
-        if target.pairs:
-            with step("auditing it"):
-                options: Any = {"claim": claim, "seed": seed or 0, "users": users, "budget": spare}
-                options |= {} if target.process.kind != "in-process" else {"in_process": True}
-                audits = [auditor(target.replayed, target.pairs, **options)]
-    apart = target.algorithm if isinstance(target.algorithm, Hosted) else None
-    divergences, raised = (tuple(apart.findings), tuple(apart.raised)) if apart else ((), ())
-    approximate: Sequence[Bound] = ()
-    if curves or opinion:
-        with suppress(CannotBound):
-            approximate = tuple(found.bounds(COMPARED))
-    if path is not None:
-        made.ledger.require_kept()  # the audit has run the algorithm again, which may have written to it
-    certificate = judge(
-        made.ledger,
-        found.accounting,
-        audits,
-        command=command or f"dpaudit.certify({name_of(algorithm)}, ...)",
-        statement=statement,
-        profile=profile_points(made.ledger, found.accounting, found.composition) if curves else (),
-        second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
-        process=target.process,
-        diverged=bool(divergences),
+    found = certified(
+        algorithm,
+        data,
+        claim,
+        running=RunOptions(seed, users, budget, path, in_process, limits),
+        auditing=AuditOptions(pairs, auditor),
+        figures=FigureOptions(rigour, curves, opinion),
+        telling=Telling(statement, command),
     )
-    return Certified(made, found, approximate, certificate, divergences, figures, raised)
-
-
-_Parameters = ParamSpec("_Parameters")
-
-
-def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parameters, Certificate]:
-    """Return a function with the same parameters that returns only the certificate.
-
-    It warns the data's holder where the run on the data diverged from its twin's.
-    """
-
-    @functools.wraps(whole, assigned=("__doc__", "__annotations__"))
-    def certify(*args: _Parameters.args, **options: _Parameters.kwargs) -> Certificate:
-        found = whole(*args, **options)
-        for each in found.divergences:
-            warnings.warn(f"for the data's holder alone: {each.detail}", RunDiverged, stacklevel=2)
-        return found.certificate
-
-    return certify
-
-
-certify = _certificate_of(certified)
+    for each in found.divergences:
+        warnings.warn(f"for the data's holder alone: {each.detail}", RunDiverged, stacklevel=3)
+    return found.certificate
 
 
 def _opinion(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> SecondOpinion:

@@ -32,7 +32,7 @@ from dpaudit.claims.sensitivity import L1
 from dpaudit.curator import batches as batches_module
 from dpaudit.curator.noise import ReplayedNoise, Transcript
 from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken, SensitivityTooSmall
-from dpaudit.pipeline.certify import certified
+from tests.certified import certified
 
 QUIET = Gaussian(sigma=2.0**-20, sensitivity=L2(1.0))
 HALF = PoissonSampled(rate=0.5, mechanism=QUIET)

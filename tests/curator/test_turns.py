@@ -39,7 +39,7 @@ from dpaudit.mechanisms import InTurns
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
-from dpaudit.pipeline.certify import certified
+from tests.certified import certified
 
 QUIET = Gaussian(sigma=2.0**-10, sensitivity=L2(1.0))
 STEPS = 6

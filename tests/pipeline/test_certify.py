@@ -22,8 +22,8 @@ from dpaudit.auditors.replay.replay import FIRST, MOST
 from dpaudit.claims.guarantees import DELTAS
 from dpaudit.errors import InvalidParameter, UsageError
 from dpaudit.pipeline.audit import TRIALS
-from dpaudit.pipeline.certify import certified
 from dpaudit.pipeline.convert import ORDERS
+from tests.certified import certified
 
 CLAIM = Claim(ZCDP(rho=0.25), unit="row", neighbouring="replace-one")
 DATA, NEIGHBOUR = np.eye(4, 2), np.vstack([-np.eye(1, 2), np.eye(4, 2)[1:]])

@@ -43,10 +43,10 @@ from dpaudit import (
 )
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import TargetDied, TargetRaised
-from dpaudit.pipeline.certify import certified
 from dpaudit.processes.host import Limits, Started
 from dpaudit.processes.hosted import _Lockstep
 from dpaudit.processes.hosting import hosting
+from tests.certified import certified
 from tests.sweeps import sweep
 
 CLAIM = Claim(ApproxDP(epsilon=1e4, delta=0.5), unit="row", neighbouring="replace-one")

@@ -50,12 +50,13 @@ from dpaudit import (
 )
 from dpaudit.certificate.conditions import Code
 from dpaudit.noise.grid import OnGrid
-from dpaudit.pipeline.certify import Certified, certified
+from dpaudit.pipeline.certify import Certified
 from dpaudit.processes import host, hosted, worker
 from dpaudit.processes.host import Host, Limits, Started
 from dpaudit.processes.hosted import _Lockstep
 from dpaudit.processes.hosting import hosting, served, target_in
 from dpaudit.processes.wire import BrokenFrame, frame
+from tests.certified import certified
 from tests.sweeps import sweep
 
 CLAIM = Claim(ZCDP(rho=2.0), unit="row", neighbouring="replace-one")

@@ -43,12 +43,12 @@ from dpaudit.auditors.sampling.workers import processes
 from dpaudit.certificate.conditions import Code
 from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
 from dpaudit.ledger.ledger import Header, Noise
-from dpaudit.pipeline.certify import certified
 from dpaudit.processes.host import NO_LIMITS, Host, Limits, Served, Started
 from dpaudit.processes.hosted import HostedData
 from dpaudit.processes.hosting import hosting
 from dpaudit.processes.wire import value_of
 from dpaudit.processes.worker import rehearse
+from tests.certified import certified
 
 CLAIM = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
 NOISE = Gaussian(sigma=4.0, sensitivity=L2(2.0))

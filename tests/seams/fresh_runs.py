@@ -19,8 +19,8 @@ import pyarrow as pa
 
 import dpaudit
 from dpaudit import L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Pair
-from dpaudit.pipeline.certify import certified
 from dpaudit.processes.host import Limits
+from tests.certified import certified
 from tests.seams.case import Case
 
 Algorithm = Callable[[Any, Curator], Any]

@@ -20,7 +20,7 @@ import dpaudit
 from dpaudit import L2, ZCDP, Claim, Curator, Gaussian, Ledger, NoNoise, Pair
 from dpaudit.certificate.conditions import Code
 from dpaudit.ledger.header import Header
-from dpaudit.pipeline.certify import certified
+from tests.certified import certified
 from tests.seams.case import Case
 
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")

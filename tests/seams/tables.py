@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import dpaudit
 from dpaudit import L2, ZCDP, Claim, Curator, Gaussian
 from dpaudit.app.options.data_files import read_data
-from dpaudit.pipeline.certify import certified
+from tests.certified import certified
 from tests.seams.case import Case
 from tests.tables.test_carried import PROGRAM, said
 

@@ -19,7 +19,7 @@ from dpaudit.app.gate.audit_plan import AuditPlan
 from dpaudit.app.report.model_card import model_card
 from dpaudit.app.report.report_page import publishing
 from dpaudit.app.text.conditions import sentences
-from dpaudit.pipeline.certify import certified
+from tests.certified import certified
 from tests.seams.case import Case
 
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")

@@ -31,7 +31,14 @@ from dpaudit.errors import DataError, DpauditError, TargetDied, TrialFailed, Usa
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
-from dpaudit.pipeline.certify import NothingReleased, certified
+from dpaudit.pipeline.certify import (
+    AuditOptions,
+    FigureOptions,
+    NothingReleased,
+    RunOptions,
+    Telling,
+    certified,
+)
 from dpaudit.progress import Work
 
 #: At most this many failing releases of a check are shown, and then the number of the others.
@@ -136,18 +143,20 @@ class _Judge:
             found = certified(
                 chosen.algorithm,
                 chosen.data,
-                claim=claim,
-                pairs=chosen.pairs,
-                own_pairs=chosen.own_pairs,
-                seed=plan.seed,
-                users=settings.users,
-                budget=stated_budget(settings.budget_rho, settings.budget_mu, claim),
-                auditor=plan.audit,
-                command=f"dpaudit gate --profile {self.profile}",
-                curves=False,
-                in_process=self.where.in_process,
-                limits=self.where.limits,
-                step=functools.partial(foreign_code, settings.target),
+                claim,
+                running=RunOptions(
+                    seed=plan.seed,
+                    users=settings.users,
+                    budget=stated_budget(settings.budget_rho, settings.budget_mu, claim),
+                    in_process=self.where.in_process,
+                    limits=self.where.limits,
+                ),
+                auditing=AuditOptions(chosen.pairs, plan.audit, chosen.own_pairs),
+                figures=FigureOptions(curves=False),
+                telling=Telling(
+                    command=f"dpaudit gate --profile {self.profile}",
+                    step=functools.partial(foreign_code, settings.target),
+                ),
             )
         except NothingReleased:
             reason = f"{settings.target} released nothing through its curator"
@@ -326,5 +335,4 @@ def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
 def numbered(settings: LedgerFile) -> Iterator[tuple[int, Release]]:
     """A ledger file's releases with their lines."""
     with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:
-        for line, read in enumerate(ledger, start=2):  # the header is the first
-            yield line, read if isinstance(read, Release) else read.release()
+        yield from enumerate(ledger, start=2)  # the header is the first line

@@ -28,7 +28,15 @@ from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.lock import only_writer
 from dpaudit.pipeline.accounting import Rigour
 from dpaudit.pipeline.audit import audit
-from dpaudit.pipeline.certify import Certified, NothingReleased, certified
+from dpaudit.pipeline.certify import (
+    AuditOptions,
+    Certified,
+    FigureOptions,
+    NothingReleased,
+    RunOptions,
+    Telling,
+    certified,
+)
 from dpaudit.pipeline.files import CERTIFICATE, LEDGER, OUTPUT, PRIVATE, PRIVATE_MODE, REPORT, private_name
 
 
@@ -138,23 +146,25 @@ def certify(
         found = certified(
             chosen.algorithm,
             chosen.data,
-            claim=claim,
-            pairs=chosen.pairs,
-            own_pairs=chosen.own_pairs,
-            auditor=functools.partial(audit, keep_pair=kept.append),
-            seed=seed,
-            users=users,
-            budget=claim_options.stated_budget(budget_rho, budget_mu, claim),
-            rigour=rigour,
-            statement=statement,
-            opinion=second_opinion,
-            utility=True,
-            in_process=where.in_process,
-            limits=where.limits,
-            path=None if folder is None else folder / LEDGER,
-            command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
-            step=functools.partial(foreign_code, target),
-            ran=None if folder is None else lambda run: text.append(output_text(run.output)),
+            claim,
+            running=RunOptions(
+                seed,
+                users,
+                claim_options.stated_budget(budget_rho, budget_mu, claim),
+                None if folder is None else folder / LEDGER,
+                where.in_process,
+                where.limits,
+            ),
+            auditing=AuditOptions(
+                chosen.pairs, functools.partial(audit, keep_pair=kept.append), chosen.own_pairs
+            ),
+            figures=FigureOptions(rigour, opinion=second_opinion, utility=True),
+            telling=Telling(
+                statement,
+                ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
+                functools.partial(foreign_code, target),
+                (lambda run: text.append(output_text(run.output))) if folder else (lambda _: None),
+            ),
         )
     except NothingReleased:
         reason = f"{target} released nothing through its curator; its output is unaccounted for"
