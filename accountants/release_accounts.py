@@ -23,11 +23,9 @@ from dpaudit.certificate.verdicts import Overview, Proof, ReleaseAccount, Releas
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
 from dpaudit.ledger.columns import Kind, PlainReleases
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism
 
 _BATCH = 8192
 _MOST_GROUPS = 1000  # beyond so many different label patterns releases are counted, but not grouped
-_MOST_REMEMBERED = 4096  # different releases, and their costs
 _DIGITS = re.compile(r"[0-9]+")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
@@ -65,7 +63,6 @@ class ReleaseAccounts:
         self._others: list[tuple[int, ReleaseAccount]] = []
         self._total = self._claimed = self._failed = 0
         self._groups: dict[_Name, _Group] = {}
-        self._remembered: dict[tuple[AnyMechanism, int, AnyGuarantee | None], AnyGuarantee] = {}
 
     def add(self, release: Release | PlainReleases) -> None:
         """Judge one more release, or keep it until there are enough to judge at once; or judge a block.
@@ -107,7 +104,7 @@ class ReleaseAccounts:
     def _judge(self, waiting: Sequence[Release]) -> None:
         batch = _Batch(waiting, in_batches=self.in_batches)
         for i in np.flatnonzero(np.isnan(batch.figures)).tolist():
-            batch.settle(i, self._account(waiting[i]))
+            batch.settle(i, _account(waiting[i], self.prove(waiting[i])))
         for rows, chosen in ((self._failing, batch.failed), (self._others, ~batch.failed)):
             room = None if self.most_rows is None else self.most_rows - len(rows)
             positions = np.flatnonzero(chosen)[:room].tolist()
@@ -116,16 +113,6 @@ class ReleaseAccounts:
         self._claimed += int(batch.claimed.sum())
         self._failed += int(batch.failed.sum())
         self._group(batch)
-
-    def _account(self, release: Release) -> ReleaseAccount:
-        key = (release.mechanism, release.count, release.claimed)
-        proved = self._remembered.get(key)
-        if proved is None:
-            proved = self.prove(release)
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = proved
-        return _account(release, proved)
 
     def _group(self, batch: _Batch) -> None:
         found, numbers = batch.names()

@@ -20,7 +20,7 @@ class Code(StrEnum):
     Attributes:
         when: the case in which a certificate states it.
         sentence: completes the heading "Not checked:"; a field in braces is a parameter of the condition.
-        general: whether every certificate of its kind states it, whatever the run did.
+        general: whether every certificate of its kind states it, whatever the run did: `when` says "every".
         parameters: the names of the fields in braces.
     """
 
@@ -29,11 +29,11 @@ class Code(StrEnum):
     general: bool
     parameters: frozenset[str]
 
-    def __new__(cls, code: str, when: str = "", sentence: str = "", general: bool = False) -> Self:  # noqa: FBT001, FBT002
+    def __new__(cls, code: str, when: str = "", sentence: str = "") -> Self:
         """Make a member from its entry."""
         made = str.__new__(cls, code)
         made._value_ = code
-        made.when, made.sentence, made.general = when, sentence, general
+        made.when, made.sentence, made.general = when, sentence, when.startswith("every ")
         made.parameters = frozenset(name for _, name, _, _ in Formatter().parse(sentence) if name)
         return made
 
@@ -68,14 +68,12 @@ class Code(StrEnum):
     IN_PROCESS = (
         "in-process",
         "the algorithm ran in dpaudit's own process",
-        "whether the algorithm tampered with dpaudit: it ran in the process that drew the noise and wrote "
-        "the ledger",
+        "whether the algorithm tampered with dpaudit, in whose process it ran",
     )
     FLOATING_POINT_NOISE = (
         "floating-point-noise",
         "noise was drawn in floating point",
-        "the grid of floating-point noise, which can reveal more than the real-valued mechanism that the "
-        "bounds describe (Mironov 2012)",
+        "the grid of floating-point noise, which can reveal more than the bounds say (Mironov 2012)",
     )
     DECLARED_SENSITIVITY = (
         "declared-sensitivity",
@@ -125,14 +123,12 @@ class Code(StrEnum):
     SAMPLES_UNTESTED = (
         "samples-untested",
         "a replay could not compare two samples",
-        "whether each sum contains exactly the units drawn for it, in {releases}: no pair has data whose "
-        "samples differ",
+        "whether each sum contains exactly the units drawn for it: no pair tests it in {releases}",
     )
     HIDDEN_TURNS = (
         "hidden-turns",
         "a participation schedule is random",
-        "whether the participation schedule stays secret, and each row belongs to the same unit in every "
-        "step, in {releases}",
+        "whether participations stay secret, and rows keep their units in all steps, in {releases}",
     )
     FRESH_SAMPLES = (
         "fresh-samples",
@@ -142,37 +138,30 @@ class Code(StrEnum):
     STREAM_PLACES = (
         "stream-places",
         "a stream is summed",
-        "whether items keep their places in the stream, so that a removed item leaves a zero, in {releases}",
+        "whether a removed item leaves a zero at its place in the stream, in {releases}",
     )
     STREAM_PARTICIPATIONS = (
         "stream-participations",
         "units take part in a stream several times",
-        "whether items keep their places in the stream, so that a removed item leaves a zero, and each unit "
-        "keeps the stated number and separation of participations, in {releases}",
+        "whether a removed item leaves a zero at its place in the stream, and each unit keeps the stated "
+        "number and separation of participations, in {releases}",
     )
     INDEPENDENT_TRIALS = (
         "independent-trials",
         "the best of several trials is released",
-        "whether the trials are independent, and each trial's score and output depend on its releases alone, "
-        "in {releases}",
+        "whether trials are independent, and each one's result depends on its releases alone, in {releases}",
     )
     SPLIT_BY_POSITION = (
         "split-by-position",
         "a split is by position",
-        "whether the parts of a split depend on positions alone, no change of one unit shifts a position, "
-        "and a release on one part reads no other part",
+        "whether parts depend on positions that no unit can shift, and a release on a part reads no other",
     )
     SPLIT_BY_VALUES = (
         "split-by-values",
         "a split is by values",
-        "whether each unit is in one part of a split by values only, and a release on one part reads no "
-        "other part",
+        "whether each unit is in one part of a split by values, and a release on a part reads no other",
     )
-    PUBLIC_STAND_IN = (
-        "public-stand-in",
-        "the run has a twin",
-        "whether the twin's data are public: {text}",
-    )
+    PUBLIC_STAND_IN = ("public-stand-in", "the run has a twin", "whether the twin's data are public: {text}")
     OWN_RECORD = (
         "own-record",
         "the run has a twin, and a release is not of mapped records",
@@ -219,8 +208,7 @@ class Code(StrEnum):
     ROUTED_NOISE = (
         "routed-noise",
         "another library's noise is routed through the curator",
-        "the samplers of {text}: dpaudit drew the noise that the library's mechanisms state, and treated all "
-        "other randomness of the library as public",
+        "the samplers of {text}: dpaudit drew the noise that it states, and took the rest as public",
     )
     STOPPING_TIME = (
         "stopping-time",
@@ -240,116 +228,92 @@ class Code(StrEnum):
         "only-through-ledger",
         "every ledger without a twin",
         "whether anything left the algorithm outside the ledger ({replayed})",
-        True,
     )
     FIXED_SEQUENCE = (
         "fixed-sequence",
         "every ledger without a filter and without a twin",
         "whether the sequence of releases is the same for every data set ({replayed})",
-        True,
     )
     RECORDS_STOP_NOTHING = (
         "records-stop-nothing",
         "every run",
         "whether a unit's record can stop or delay the run: a late or missing output would reveal it",
-        True,
     )
     HONEST_WORKER = (
         "honest-worker",
         "every run in a process of its own",
-        "whether the algorithm's author is honest: hostile code could send values that were not clipped, or "
-        "change anything else that its user may modify",
-        True,
+        "whether the author is honest: hostile code could send unclipped values, or do all that its user may",
     )
     NOTHING_SHARED = (
         "nothing-shared",
         "every run with a twin",
-        "whether the algorithm takes data from its argument alone, and its runs exchange nothing outside "
-        "their processes: through files, shared memory, other programs or timing",
-        True,
+        "whether the algorithm takes data from its argument alone, and its runs exchange nothing through "
+        "files, shared memory, other programs or timing",
     )
     MAPPED_RECORDS = (
         "mapped-records",
         "every run with a twin whose releases are all of mapped records",
-        "whether each record given to `map=` contains one unit's data, and the data did not decide which "
-        "function is given: dpaudit does not see the algorithm's earlier steps",
-        True,
+        "whether each record given to `map=` holds one unit's data, and the data did not choose the function",
     )
     SINGLE_FIGURES_ROUNDED = (
         "single-figures-rounded",
         "every proof by interval arithmetic",
         "the rounding of the figures of single releases, which are float-pessimistic",
-        True,
     )
     REPLAYED_OUTPUTS = (
         "replayed-outputs",
         "every audit by replay",
         "pairs other than the given ones, and noise values that the replay neither drew nor set",
-        True,
     )
     ALL_RELEASES = (
         "all-releases",
         "every audit by replay",
         "the final output alone: the bound is for all releases together, and the output may reveal less",
-        True,
     )
     BESIDE_RELEASES = (
         "beside-releases",
         "every audit by replay",
-        "files, prints, global variables and the algorithm's behaviour outside an audit: a replay compares "
-        "only releases and the returned value",
-        True,
+        "files, prints, global variables and behaviour outside an audit: a replay compares none of them",
     )
     SAMPLER_RESOLUTION = (
         "sampler-resolution",
         "every audit by replay",
-        "errors of a noise scale below about 3%: at most {draws} draws of each mechanism are compared with "
-        "its stated distribution",
-        True,
+        "errors of a noise scale below about 3%, which {draws} draws of each mechanism do not show",
     )
     GIVEN_PAIRS = (
         "given-pairs",
         "every sampling audit",
         "pairs other than the given ones, in a sampling audit",
-        True,
     )
     RARE_EVENTS = (
         "rare-events",
         "every sampling audit",
         "events rarer than a sampling audit's resolution, whatever they reveal",
-        True,
     )
     ROUNDED_SCORES = (
         "rounded-scores",
         "every sampling audit that does not attack the grid",
         "the floating-point grid of the noise: the audit rounded the scores before it tested them",
-        True,
     )
     MU_ONLY = (
         "mu-only",
         "every audit of a Gaussian trade-off",
         "epsilon: the audit bounds mu alone, and a refuted mu says nothing about epsilon",
-        True,
     )
     GAUSSIAN_CURVE = (
         "gaussian-curve",
         "every one-run audit of mu",
-        "whether the privacy curve is Gaussian, as the epsilon of a Gaussian curve assumes: the audit itself "
-        "bounds mu alone",
-        True,
+        "whether the privacy curve is Gaussian, as the stated epsilon assumes: the audit bounds mu alone",
     )
     INDEPENDENT_CANARIES = (
         "independent-canaries",
         "every one-run audit",
         "whether the canaries were inserted independently, each as a unit of privacy of its own",
-        True,
     )
     CANARIES_TIMES_DELTA = (
         "canaries-times-delta",
         "every one-run audit at a positive delta",
-        "leaks that a one-run audit cannot show: its bound falls to 0 as the number of canaries times delta "
-        "grows",
-        True,
+        "leaks that one run cannot show: the bound falls to 0 as the number of canaries times delta grows",
     )
 
 
