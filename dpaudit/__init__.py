@@ -107,6 +107,8 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
     from dpaudit.pipeline.epsilon import epsilon as epsilon
+    from dpaudit.pipeline.supports import Support as Support
+    from dpaudit.pipeline.supports import supports as supports
     from dpaudit.tables.table import Table as Table
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
@@ -142,6 +144,7 @@ _NAMES = {
     "pipeline.certify": "RunDiverged certify",
     "pipeline.convert": "convert",
     "pipeline.epsilon": "epsilon",
+    "pipeline.supports": "Support supports",
     "tables.table": "Table",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

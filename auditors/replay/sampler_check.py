@@ -82,6 +82,15 @@ class SamplerProbe(LiveNoise):
         return [release.label for release in self._drawn.values() if release.mechanism not in self._tested]
 
 
+def sampler_is_tested(mechanism: AnyMechanism) -> bool:
+    """Whether the draws of such a mechanism are compared with its distribution."""
+    if mechanism.kind not in mechanisms.OWN_KINDS:
+        by_density = mechanisms.ValueMechanism | mechanisms.Choice | mechanisms.AboveThreshold
+        return isinstance(mechanism, by_density) and not mechanism.integer_noise
+    in_turns = mechanisms.SampledMatrix | mechanisms.RandomAllocation
+    return isinstance(mechanism, in_turns) or not isinstance(mechanism, _UNTESTED)
+
+
 def _p_value(counts: Array, probabilities: Array) -> float:
     expected = counts.sum() * probabilities
     # With nearly empty bins the statistic would not be chi-square distributed: they are merged.

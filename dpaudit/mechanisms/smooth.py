@@ -44,7 +44,7 @@ class SmoothGaussian(BaseMechanism):
     condition = "smooth-bound"
     drawn_exactly = True
 
-    example = fields(alpha=12.0, beta=0.05, dimension=2, epsilon=1.0, delta=0.1)
+    example = fields(alpha=12.0, beta=0.01, dimension=2, epsilon=1.0, delta=0.1)
 
     kind: Literal["smooth-gaussian"] = "smooth-gaussian"
     alpha: Positive

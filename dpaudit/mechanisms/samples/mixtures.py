@@ -148,7 +148,7 @@ class RandomAllocation(InTurns):
     Several epochs, allocated anew each, are so many runs. Under replace-one nothing is claimed.
     """
 
-    example = fields(steps=100, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]})
+    example = fields(steps=4, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]})
 
     kind: Literal["random-allocation"] = "random-allocation"
     mechanism: Gaussian

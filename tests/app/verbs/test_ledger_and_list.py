@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dpaudit import Ledger
+from dpaudit.mechanisms import OWN_KINDS
 
 
 def test_show_a_whole_ledger(answer: Any, dpaudit: Any, ledger_file: Any) -> None:
@@ -99,6 +100,15 @@ def test_list(answer: Any, dpaudit: Any) -> None:
     assert status == 0
     assert set(found) == {"algorithms", "data", "mechanisms", "verbs", "parameters"}
     assert all(found["data"].values())
+
+
+def test_list_mechanisms(answer: Any, dpaudit: Any) -> None:
+    rows = [row for row in dpaudit("list", "mechanisms").stdout.splitlines() if row[:1].isalpha()]
+    assert [row.split()[0] for row in rows] == ["mechanism", *OWN_KINDS]
+    _, found = answer("list", "mechanisms")
+    assert list(found) == list(OWN_KINDS)
+    assert found["gaussian"]["drawn_by"] == "release"
+    assert "Did you mean mechanisms?" in dpaudit("list", "mechanism").stderr
 
 
 def test_list_names_every_parameter(dpaudit: Any, answer: Any) -> None:

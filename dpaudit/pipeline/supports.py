@@ -1,0 +1,101 @@
+"""What the toolkit can do with a mechanism, asked without doing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.curves.curves import ACCOUNTANTS
+from dpaudit.auditors.replay.sampler_check import sampler_is_tested
+from dpaudit.claims.arguments import checked
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound, UnknownKind
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import KINDS, AnyMechanism, BaseMechanism
+from dpaudit.models import did_you_mean
+
+
+@dataclass(frozen=True)
+class Support:
+    """What the toolkit can do with a mechanism.
+
+    Attributes:
+        kind: of the mechanism.
+        parameters: the names of its fields.
+        accountants: which accountants bound it: ``gdp``, ``zcdp``, ``pure``, ``rdp``, ``pld``; by their
+            order in a ledger's accounting, from cheap to costly.
+        refused: why each of the others cannot.
+        drawn_by: the method of `Curator` that releases through it; None: no curator runs it.
+        sampler: who draws its noise: ``exact`` (from fair bits), ``floating-point`` or ``caller``; None if no
+            curator runs it.
+        audits: which audits judge a release: ``replay`` (its queries on both data sets), ``loss`` (its exact
+            privacy loss), ``sampler`` (its noise against its distribution), ``sampling`` (the run's output).
+        package: the package that adds the mechanism, with its version; None for one of ours.
+    """
+
+    kind: str
+    parameters: tuple[str, ...]
+    accountants: tuple[str, ...]
+    refused: dict[str, str]
+    drawn_by: str | None
+    sampler: str | None
+    audits: tuple[str, ...]
+    package: str | None = None
+
+
+@checked("supports", mechanism=BaseMechanism | str, neighbouring=Neighbouring)
+def supports(
+    mechanism: AnyMechanism | str, *, neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE
+) -> Support:
+    """Say which accountants bound a mechanism, which runtime draws it and which audits judge it.
+
+    Nothing is released. The accountants are asked about one run of it under the relation. The name of a kind
+    stands for the example of its class.
+
+    >>> from dpaudit import L1, Laplace, supports
+    >>> found = supports(Laplace(scale=2.0, sensitivity=L1(1.0)))
+    >>> found.accountants, found.drawn_by, found.sampler
+    (('gdp', 'zcdp', 'pure', 'rdp', 'pld'), 'release', 'exact')
+    >>> found.audits
+    ('replay', 'loss', 'sampler', 'sampling')
+
+    Raises:
+        InvalidParameter: the mechanism or the relation is of another type.
+        UnknownKind: no mechanism has that name.
+    """
+    if isinstance(mechanism, str):
+        if mechanism not in KINDS:
+            what, remedy = f"no mechanism {mechanism!r}", f"known mechanisms: {', '.join(KINDS)}"
+            remedy = did_you_mean(mechanism, KINDS) + remedy
+            raise UnknownKind(what, where="supports(mechanism=)", remedy=remedy)
+        mechanism = KINDS[mechanism](**KINDS[mechanism].example)
+    composition = compose([Release(label=mechanism.kind, mechanism=mechanism)], neighbouring)
+    bounding: list[str] = []
+    refused: dict[str, str] = {}
+    for accountant in ACCOUNTANTS:
+        name = accountant.__name__.removesuffix("_profile")
+        try:
+            accountant(composition)
+        except CannotBound as error:
+            refused[name] = error.what
+        else:
+            bounding.append(name)
+    method, kind = mechanism.released_by, type(mechanism)
+    knows_density = kind.log_likelihood is not BaseMechanism.log_likelihood
+    tests = {
+        "replay": True,
+        "loss": knows_density,
+        "sampler": sampler_is_tested(mechanism),
+        "sampling": True,
+    }
+    sampler = "exact" if mechanism.drawn_exactly else "floating-point"
+    return Support(
+        kind=mechanism.kind,
+        parameters=tuple(name for name in kind.model_fields if name != "kind"),
+        accountants=tuple(bounding),
+        refused=refused,
+        drawn_by=method,
+        sampler=None if method is None else "caller" if mechanism.drawn_by_caller else sampler,
+        audits=() if method is None else tuple(name for name, does in tests.items() if does),
+        package=KINDS.package(mechanism.kind),
+    )
