@@ -35,7 +35,7 @@ finally:
     print(*entered, sep="\\n", file=sys.stderr)
 """
 #: Rooms in which the command's work is shown, and none of it done.
-SHOWN_IN = {"app", "progress"}
+SHOWN_IN = {"app", "page", "progress"}
 
 
 def lengths(root: Path, folders: Iterable[str] = PRODUCT) -> dict[str, int]:
