@@ -1,5 +1,6 @@
 """A search for the neighbouring pair on which an algorithm leaks most."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,11 +36,10 @@ def replayed_loss(
     known as 0. Each pair's bound holds with 95%, the largest of them all with no stated confidence: replay
     the pair that is found with a seed of its own, and more often. The arguments are those of `replay`.
     """
-    how: Any = {"delta": delta, "replays": replays, "run_options": run_options}
-    how |= {"extreme_outputs": False, "search_pairs": False}
+    once = functools.partial(replay, algorithm, run_options=run_options, replays=replays, delta=delta)
 
     def objective(pair: Pair, seed: int) -> float:
-        audit = replay(algorithm, [pair], seed=seed, **how)
+        audit = once([pair], seed=seed, extreme_outputs=False, search_pairs=False)
         return LARGEST_EPSILON if audit.findings else audit.epsilon_lower or 0.0
 
     return objective

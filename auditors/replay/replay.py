@@ -157,8 +157,8 @@ def replay(
     not_checked = [*LIMITS, *conditions_of(algorithm)]
     not_checked += [Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []
     not_checked += [] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]
-    where: Any = {"in_process": in_process, "limits": limits}
-    with Work("replays") as work, hosting(algorithm, None, pairs, **where) as target:
+    hosted = hosting(algorithm, None, pairs, in_process=in_process, limits=limits)
+    with Work("replays") as work, hosted as target:
         replayed: Any = target.replayed
         if isinstance(replayed, Hosted):  # under joint trust parts of outputs are compared
             replayed = replace(replayed, unread=TrustModel(trust) is not TrustModel.JOINT)
@@ -406,8 +406,7 @@ class _Audited:
         """Search from these pairs if nothing was found, and run a pair that shows a difference again."""
         if self.findings or not pairs:
             return SearchResult(possible=bool(self.findings))
-        about: dict[str, Any] = {"seed": seed, "unit": unit, "host": self.host, "until": until}
-        searched = search_records(self.runs, pairs, **about)
+        searched = search_records(self.runs, pairs, seed=seed, unit=unit, host=self.host, until=until)
         if searched.made is not None:
             self.shown = searched.made
             self.confirm(searched.made.pair(), np.random.SeedSequence([seed, 0xC0F1]))

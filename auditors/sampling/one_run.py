@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpaudit.auditors.sampling.elsewhere import in_trials, unnamed
 from dpaudit.auditors.sampling.scores import flatten
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
-from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, Judged, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.auditors.statistics.right_guesses import (
@@ -283,8 +283,8 @@ def audit_in_one_run(
         scores = in_trials(run, seed, 0, 0, 1)
     else:
         scores = _scores(algorithm, canaries, coins, seed, options)
-    judged: Any = {"claim": claim, "curve": curve, "delta": delta, "confidence": confidence, "seed": seed}
-    return one_run(scores, coins, guesses=guesses, **judged)
+    judged: Judged = {"claim": claim, "curve": curve, "delta": delta, "confidence": confidence}
+    return one_run(scores, coins, guesses=guesses, seed=seed, **judged)
 
 
 def _scores(

@@ -16,7 +16,7 @@ from dpaudit.auditors.sampling.scores import Score, flatten, has_unseen
 from dpaudit.auditors.sampling.store import remember_look
 from dpaudit.auditors.sampling.trial import Auditable, Side
 from dpaudit.auditors.sampling.trials import Trials, run_trials
-from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.claim_points import Judged, PrivacyCurve
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off, require_mu
 from dpaudit.auditors.statistics.learning.classifier import Learner, require_learner
@@ -223,7 +223,7 @@ class _Test:
 
     method: Method | Auditor
     score: Score | Learner | Literal["exact"] | None
-    arguments: dict[str, Any]
+    arguments: Judged
 
     @property
     def learner(self) -> Learner:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 
@@ -14,6 +14,16 @@ from dpaudit.mechanisms import Array
 
 #: delta(epsilon) that a guarantee of zCDP, GDP or RDP implies; an upper bound is enough.
 PrivacyCurve: TypeAlias = Callable[[float], float]
+
+
+class Judged(TypedDict):
+    """What every test takes: the claim, its curve delta(epsilon), where to bound epsilon, the confidence."""
+
+    claim: Claim | None
+    curve: PrivacyCurve | None
+    delta: float | None
+    confidence: float
+
 
 #: Where a bound on epsilon is stated if neither the claim nor the caller names a delta.
 DEFAULT_DELTA = 1e-5

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.certificate.conditions import Code, Condition
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpaudit.auditors.sampling.sampling import SoFar
     from dpaudit.auditors.sampling.scores import Score
     from dpaudit.auditors.sampling.trial import Auditable
-    from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+    from dpaudit.auditors.statistics.claim_points import Judged, PrivacyCurve
     from dpaudit.auditors.statistics.learning.classifier import Learner
     from dpaudit.auditors.statistics.samples import Samples
 
@@ -127,44 +127,70 @@ def audit(
             raise UsageError(f"no {name} {value!r}", where=name, why=why, remedy=remedy)
     claim = about_run(algorithm, claim)
     run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
-    judged: Any = {"claim": claim, "delta": delta, "confidence": confidence}
-    sampling: Any = {"chunk": chunk, "cluster": cluster, "resume": resume, "time_limit": time_limit}
     if method != "replay" and search_pairs:
         why, remedy = "a search compares queries, which only a replay sees", "use the method replay"
         what = f"search_pairs with the method {method}"
         raise UsageError(what, where="search_pairs", why=why, remedy=remedy)
     if method == "replay":
-        unused = {**sampling, "score": score, "workers": workers}
-        unused["stop_when_refuted"] = stop_when_refuted or None
+        unused: dict[str, object] = {
+            "chunk": chunk,
+            "cluster": cluster,
+            "resume": resume,
+            "time_limit": time_limit,
+        }
+        unused |= {"score": score, "workers": workers, "stop_when_refuted": stop_when_refuted or None}
         for name in [name for name, value in unused.items() if value is not None]:
             why = "an option that is ignored would look as if it had an effect"
             remedy = "leave it out, or use a sampling method: sequential, threshold or gdp"
             raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
         from dpaudit.auditors.replay.replay import replay
 
-        judged |= {"run_options": run_options, "in_process": in_process, "limits": limits}
-        judged |= {"budget_share": budget_share, "search_pairs": search_pairs}
-        judged |= {"search_seconds": search_seconds, "keep_pair": keep_pair}
-        return replay(algorithm, found, seed=seed, replays=trials, **judged)
+        return replay(
+            algorithm,
+            found,
+            claim=claim,
+            seed=seed,
+            run_options=run_options,
+            replays=trials,
+            delta=delta,
+            confidence=confidence,
+            in_process=in_process,
+            limits=limits,
+            search_pairs=search_pairs,
+            search_seconds=search_seconds,
+            keep_pair=keep_pair,
+            budget_share=budget_share,
+        )
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 
-    sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}
-    number = TRIALS.get(method, TRIALS["threshold"]) if trials is None else trials
-    plan = SamplingPlan(number, seed, **sampling)
-    options = _run_options(algorithm, claim, run_options)
-    judged |= {
-        "method": _added(method) if METHODS.package(method) else method,
-        "curve": _curve(claim),
-        "run_options": options,
-    }
-    # A cluster's workers are processes of their own.
-    where: Any = {"in_process": in_process if cluster is None else True, "limits": limits}
+    plan = SamplingPlan(
+        TRIALS.get(method, TRIALS["threshold"]) if trials is None else trials,
+        seed,
+        chunk=chunk,
+        workers=1 if workers is None else workers,
+        cluster=cluster,
+        resume=resume,
+        time_limit=time_limit,
+        stop_when_refuted=stop_when_refuted,
+    )
+    judged: Judged = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
+    here = in_process if cluster is None else True  # a cluster's workers are processes of their own
     kept = {"score": score} if callable(score) else {}
     work = Work("runs a side", plan.trials * len(found), lasting=True)
-    with work, hosting(algorithm, None, found, kept=kept, **where) as target:
-        judged["score"] = target.kept.get("score", score)
-        judged["progress"] = progress or functools.partial(_tell, work)
-        return _besides(algorithm, audit_by_sampling(target.replayed, target.pairs, plan, **judged))
+    with work, hosting(algorithm, None, found, kept=kept, in_process=here, limits=limits) as target:
+        audited = audit_by_sampling(
+            target.replayed,
+            target.pairs,
+            plan,
+            method=_added(method)
+            if METHODS.package(method)
+            else cast("Literal['sequential', 'threshold', 'gdp']", method),
+            score=target.kept.get("score", score),
+            run_options=_run_options(algorithm, claim, run_options),
+            progress=progress or functools.partial(_tell, work),
+            **judged,
+        )
+        return _besides(algorithm, audited)
 
 
 @checked("one_run", algorithm=Callable | Collection)
@@ -198,26 +224,32 @@ def one_run(
     from dpaudit.auditors.sampling import one_run as method
 
     what: Any = algorithm
-    judged: Any = {"guesses": guesses, "delta": delta, "confidence": confidence, "seed": seed}
     if callable(what):
         require_kind(canaries, method.Canaries, "one_run(canaries=)")
     claim = claim if claim is not None else getattr(what, "claim", None)
     relation = method.coin_relation(claim)
     claim = about_run(what, claim and claim.model_copy(update={"neighbouring": relation}))
-    judged |= {"claim": claim, "curve": _curve(claim)}
+    judged: Judged = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
     if not isinstance(canaries, method.Canaries):
         for name in [*run_options, *([] if in_process is None else ["in_process"])]:
             why = "these scores are of a run that was made elsewhere"
             remedy = "leave it out, or give an algorithm and its Canaries"
             raise UsageError(f"{name} beside scores", where=name, why=why, remedy=remedy)
-        return method.one_run(what, canaries, **judged)
+        return method.one_run(what, canaries, guesses=guesses, seed=seed, **judged)
     require_kind(what, Callable, "one_run(algorithm=)")
-    judged["run_options"] = {**_run_options(what, claim, run_options), "neighbouring": relation}
+    options = {**_run_options(what, claim, run_options), "neighbouring": relation}
     kept = {"insert": canaries.insert, "score": canaries.score}
-    where: Any = {"in_process": in_process, "limits": limits}
-    with Work("running it once"), hosting(what, None, (), kept=kept, **where) as target:
+    with (
+        Work("running it once"),
+        hosting(what, None, (), kept=kept, in_process=in_process, limits=limits) as target,
+    ):
         own = method.Canaries(canaries.number, **target.kept)
-        return _besides(what, method.audit_in_one_run(target.replayed, own, **judged))
+        return _besides(
+            what,
+            method.audit_in_one_run(
+                target.replayed, own, guesses=guesses, seed=seed, run_options=options, **judged
+            ),
+        )
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:

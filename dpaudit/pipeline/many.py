@@ -14,13 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import DpauditError, UsageError, WorkersLost
 from dpaudit.pipeline.accounting import Verified, verify
+
+#: How one ledger is verified: called as `verify` is, with a path, a claim and `most_rows`.
+Judge: TypeAlias = Callable[..., Verified]
 
 SUFFIX: Final = ".jsonl"
 UNFINISHED: Final = SUFFIX + ".partial"  # a run that lasts, or was killed
@@ -158,7 +161,7 @@ def _is_named_file(entry: os.DirEntry[str]) -> bool:
     return entry.is_file() or entry.is_symlink()
 
 
-def summarised(folder: Path, names: Sequence[str], claim: Any, how: dict[str, Any]) -> Summary:
+def summarised(folder: Path, names: Sequence[str], claim: Any, judge: Judge) -> Summary:
     """What is known of some of a folder's ledgers; what cannot be accounted for counts as broken."""
     summary = Summary()
     for name in names:
@@ -167,7 +170,7 @@ def summarised(folder: Path, names: Sequence[str], claim: Any, how: dict[str, An
             continue
         path = folder / name
         try:
-            one = Summary.of(name, verify(path, claim, most_rows=0, **how))
+            one = Summary.of(name, judge(path, claim, most_rows=0))
         except DpauditError as error:
             words = f"{error.code} {error.what}"
             place = error.where.removeprefix(str(path)).removeprefix(":")
@@ -182,13 +185,14 @@ def verify_folder(
     *,
     cluster: str | None = None,
     progress: Callable[[int], object] | None = None,
-    **how: Any,
+    judge: Judge = verify,
 ) -> tuple[Summary, bool]:
     """Verify every ledger file in a folder and in the folders inside it.
 
     `cluster` is the address of a `distributed` scheduler whose workers see the folder under the same path, or
-    ``local``; left out, all is done here. `progress` is called with how many are done; `claim` and `how`
-    (``rigour``, ``allow_unhashed``) are those of `verify`. Memory does not grow with the number of ledgers.
+    ``local``; left out, all is done here. `progress` is called with how many are done; `claim` is that
+    of `verify`, and `judge` is `verify`, or a `functools.partial` of it. Memory does not grow with the number
+    of ledgers.
 
     Returns:
         The summary, and whether it is of all: Ctrl-C leaves what was done.
@@ -202,7 +206,7 @@ def verify_folder(
     parts = _parts(ledgers_in(folder))
     on = functools.partial(_there, cluster) if cluster else _here
     try:
-        for part in on(folder, parts, claim, how):
+        for part in on(folder, parts, claim, judge):
             summary.add(part)
             if progress is not None:
                 progress(summary.ledgers)
@@ -216,14 +220,14 @@ def _parts(names: Iterator[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _here(folder: Path, parts: Iterator[list[str]], claim: Any, how: dict[str, Any]) -> Iterator[Summary]:
+def _here(folder: Path, parts: Iterator[list[str]], claim: Any, judge: Judge) -> Iterator[Summary]:
     for part in parts:
         for name in part:
-            yield summarised(folder, [name], claim, how)
+            yield summarised(folder, [name], claim, judge)
 
 
 def _there(
-    address: str, folder: Path, parts: Iterator[list[str]], claim: Any, how: dict[str, Any]
+    address: str, folder: Path, parts: Iterator[list[str]], claim: Any, judge: Judge
 ) -> Iterator[Summary]:
     """The same by a cluster's workers, as they come; no more parts are sent than keep them busy."""
     from dpaudit.auditors.sampling.workers import connected
@@ -232,7 +236,7 @@ def _there(
         distributed: Any = importlib.import_module("distributed")
 
         def sent(part: list[str]) -> Any:
-            return client.submit(summarised, folder, part, claim, how, pure=False)
+            return client.submit(summarised, folder, part, claim, judge, pure=False)
 
         at_once = _WAITING * max(1, sum(client.nthreads().values()))
         running = distributed.as_completed([sent(part) for part in itertools.islice(parts, at_once)])

@@ -6,6 +6,7 @@ what they name.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -162,17 +163,23 @@ def target_in(host: Host, *, utility: bool = False) -> Target:
         return HostedData(name, about["users"][name])
 
     claim = None if about["claim"] is None else Claim(**about["claim"])
-    how: dict[str, Any] = {"twin": None if about["stand-in"] is None else _STAND_IN, "with_utility": utility}
-    how["plain"] = about.get("plain", False)
-    how["not_checked"] = tuple(Condition(**each) for each in about["not checked"])
-    algorithm = Hosted(host, about["name"], claim, about["parameters"], **how)
+    algorithm = Hosted(
+        host,
+        about["name"],
+        claim,
+        about["parameters"],
+        twin=None if about["stand-in"] is None else _STAND_IN,
+        with_utility=utility,
+        plain=about.get("plain", False),
+        not_checked=tuple(Condition(**each) for each in about["not checked"]),
+    )
     pairs = []
     for pair in about["pairs"]:
         records = None if pair["records"] is None else tuple(pair["records"])
         one, other = map(data, pair["names"])
         sizes = pair["sizes"]
         sides = replace(one, records=records, size=sizes[0]), replace(other, size=sizes[1])
-        stand_ins = (data(_STAND_IN),) if how["twin"] else ()
+        stand_ins = (data(_STAND_IN),) if algorithm.twin else ()
         pairs.append(Pair(*sides, pair["description"], pair["unit"], stand_ins if pair["private"] else None))
     kept = {name: Kept(name) for name in about.get("kept", ())}
     return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host), kept)
@@ -213,9 +220,9 @@ def hosting(
     elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm, kept=kept)
     else:
-        about: Any = {"own_pairs": own_pairs, "kept": kept, "stated": _stated(algorithm)}
         data, pairs = carried(data), [_carried_pair(pair) for pair in pairs]
-        with Host(lambda: served(algorithm, data, pairs, **about), limits) as host:
+        make = functools.partial(served, own_pairs=own_pairs, kept=kept, stated=_stated(algorithm))
+        with Host(lambda: make(algorithm, data, pairs), limits) as host:
             target = target_in(host, utility=utility)
             if own:
                 target = replace(target, pairs=pairs, replayed=algorithm)

@@ -1,5 +1,6 @@
 """How hard targets are audited, profile by profile."""
 
+import functools
 import secrets
 import signal
 import threading
@@ -67,17 +68,15 @@ class AuditPlan:
         The clock alone decides how many runs a sampling audit makes, never a score: the test stays valid.
         """
         limit = None if self.method == "replay" or self.seconds is None else 0.8 * self.seconds
-        effort: Any = {"method": self.method, "trials": self.trials, "confidence": self.confidence}
+        once = functools.partial(audit, method=self.method, trials=self.trials, confidence=self.confidence)
         unit = getattr(options["claim"], "unit", None)
         searched = self.search_pairs and unit in {None, *RECORDS}
         if self.method == "replay":  # what every replay searches ends well before the time is over
-            effort |= {
-                "search_pairs": searched or None,
-                "search_seconds": self.seconds and 0.4 * self.seconds,
-            }
+            within = self.seconds and 0.4 * self.seconds
+            once = functools.partial(once, search_pairs=searched or None, search_seconds=within)
         try:
             with nullcontext() if self.seconds is None else time_limit(self.seconds):
-                found = audit(algorithm, pairs, time_limit=limit, **effort, **options)
+                found = once(algorithm, pairs, time_limit=limit, **options)
             left = () if searched or not self.search_pairs else (Condition(code=Code.PAIRS_NOT_SEARCHED),)
             conditions = tuple(dict.fromkeys((*found.not_checked, *left)))
             return found.model_copy(update={"not_checked": conditions})

@@ -85,12 +85,6 @@ class Settings:
             raise UsageError(f"no score {self.score!r}", where="--score", remedy=remedy)
         return {"score": _callable(self.score, "--score", "it is called with each output")}
 
-    def sampling(self, functions: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of `dpaudit.audit` that say how a sampling audit is made, with its `functions`."""
-        same = {name: getattr(self, name) for name in ("workers", "chunk", "resume", "time_limit")}
-        stop, score = bool(self.stop_when_refuted), functions.get("score", self.score)
-        return {**same, "score": score, "cluster": self.dask, "stop_when_refuted": stop}
-
     def canaries_with(self, functions: Mapping[str, Any]) -> Canaries:
         """The canaries, with their `functions`."""
         return Canaries(self.number, functions["insert"], functions["score"])

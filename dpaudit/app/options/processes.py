@@ -120,8 +120,14 @@ def open_target(
     """
 
     def make() -> tuple[targets.Target, Any, Sequence[Pair]]:
-        about: dict[str, Any] = {"parameters": parameters, "plain": plain, "library": library}
-        chosen = targets.load_target(reference, data_file=data_file, claimed=claimed, **about)
+        chosen = targets.load_target(
+            reference,
+            data_file=data_file,
+            parameters=parameters,
+            plain=plain,
+            library=library,
+            claimed=claimed,
+        )
         given = None if pair is None else targets.load_pair(pair)
         data = targets.data_for(chosen, given) if needs_data else chosen.data
         pairs = targets.pairs_of(chosen, given)
@@ -140,8 +146,8 @@ def open_target(
     if here or (ours and pair is None):
         chosen, data, pairs = make()
         is_plain = isinstance(chosen.algorithm, Plain)
-        about: Any = {"told": tell(chosen.algorithm), "own_pairs": pair is None, "kept": keep()}
-        yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, **about)
+        told = tell(chosen.algorithm)
+        yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, told, pair is None, keep())
         return
     with foreign_code(reference, "starting it"):
         host = Host(prepare, processes.limits)

@@ -10,6 +10,7 @@ worker of a distributed session. They are never rerun on failure: that would let
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections.abc import Callable, Generator
@@ -268,12 +269,12 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         # 1/2 + 1/6 + 1/12 + ... = 1: the number of audits in one test is not known in advance.
         error = SESSION_ERROR / len(auditing) / (number * (number + 1))
         seed = audit_seed(node.nodeid, number, request.config.getoption("--dp-seed"))
-        plan: Any = {"method": method, "trials": trials, "seed": seed, "error": error}
+        once = functools.partial(audit, method=method, trials=trials, seed=seed, error=error)
         shown: bool = request.config.getoption(_SHOW)
         try:
             unsaid = foreign_code(name_of(algorithm), "auditing it", shown=shown)
             with _unlogged(shown), unsaid, unwritten(*(() if shown else node.stash[_STREAMS])):
-                found = audit(algorithm, pairs, claim=claim, run_options=run_options, **plan)
+                found = once(algorithm, pairs, claim=claim, run_options=run_options)
         except DpauditError as mistake:
             said = mistake if shown else without_text(mistake)
             audits[number - 1] = str(said)

@@ -3,6 +3,7 @@
 Failures read like assertions: what was claimed, what came out, and what would make it true.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -176,8 +177,8 @@ def audit(
     `error` is the probability, at most, of refuting a true claim. Raises what `dpaudit.audit` does.
     """
     trials = TRIALS.get(("pr", str(method))) if trials is None else trials
-    effort: Any = {"method": method, "trials": trials, "confidence": 1 - error, "seed": seed}
-    return audit_on_pairs(algorithm, pairs, claim=claim, **effort, **run_options)
+    once = functools.partial(audit_on_pairs, claim=claim, method=method, trials=trials, seed=seed)
+    return once(algorithm, pairs, confidence=1 - error, **run_options)
 
 
 def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:

@@ -3,7 +3,7 @@
 import functools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict
 
 import click
 from click.core import ParameterSource
@@ -21,14 +21,28 @@ from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.app.verbs.pair_file import PAIR, begin_pair, write_pair
 from dpaudit.auditors.libraries.routed import COMPILED, LIBRARIES
 from dpaudit.certificate.verdicts import Audit, Experiment
+from dpaudit.claims.claims import Claim
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.audit import METHODS as AUDITORS
-from dpaudit.pipeline.audit import Method, one_run
 from dpaudit.pipeline.audit import audit as audit_on_pairs
+from dpaudit.pipeline.audit import one_run
+from dpaudit.processes.host import Limits
 
 #: Runs a side of the zoo's audits, unless --trials says otherwise.
 ZOO_TRIALS = 10_000
+
+
+class _Shared(TypedDict):
+    """What every method takes."""
+
+    claim: Claim | None
+    delta: float | None
+    confidence: float
+    seed: int
+    users: int | None
+    in_process: bool | None
+    limits: Limits
 
 
 @click.command(
@@ -129,23 +143,34 @@ def audit(
         settings.require_used(method)
     # What a cluster runs, it is sent.
     here = where if settings.dask is None else replace(where, in_process=True)
-    about: dict[str, Any] = {
-        "parameters": parameters,
-        "pair": pair_reference,
-        "plain": plain,
-        "library": library,
-        "processes": here,
-    }
     keep = functools.partial(settings.functions, method)
-    chosen = ctx.with_resource(open_target(target, needs_data=False, keep=keep, **about))
+    chosen = ctx.with_resource(
+        open_target(
+            target,
+            parameters=parameters,
+            pair=pair_reference,
+            plain=plain,
+            library=library,
+            needs_data=False,
+            processes=here,
+            keep=keep,
+        )
+    )
     method = method or ("sequential" if chosen.plain else "replay")
     settings.require_used(method)
     _require_no_exact_ratio(settings, chosen)
-    shared: dict[str, Any] = {"delta": None, "confidence": confidence, "seed": seed, "users": users}
+    delta = None
     if stated.epsilon is None:  # then --delta says where the bound on epsilon is stated
-        shared["delta"], stated = stated.delta, replace(stated, delta=None)
-    shared["claim"] = stated.claim(chosen.claim)
-    shared |= {"in_process": where.in_process, "limits": where.limits}
+        delta, stated = stated.delta, replace(stated, delta=None)
+    shared: _Shared = {
+        "claim": stated.claim(chosen.claim),
+        "delta": delta,
+        "confidence": confidence,
+        "seed": seed,
+        "users": users,
+        "in_process": where.in_process,
+        "limits": where.limits,
+    }
     kept: list[str] = []
     begin_pair(folder, method)
     if method == "one-run":
@@ -158,7 +183,7 @@ def audit(
             why = "an audit compares two data sets that differ in one unit of privacy"
             remedy = "add --pair MODULE:CALLABLE, which returns (data, neighbour)"
             raise UsageError(what, where=f"TARGET {target}", why=why, remedy=remedy)
-        found = _on_pairs(target, chosen, cast("Method", method), settings, shared, kept)
+        found = _on_pairs(target, chosen, method, settings, shared, kept)
     if output_format == "json":
         print_json(audit_json(found))
     else:
@@ -172,23 +197,25 @@ def audit(
 
 
 def _on_pairs(
-    target: str,
-    chosen: Opened,
-    method: Method,
-    settings: Settings,
-    shared: dict[str, Any],
-    kept: list[str],
+    target: str, chosen: Opened, method: str, settings: Settings, shared: _Shared, kept: list[str]
 ) -> Audit:
     """Audit on the target's pairs; the source of the smallest pair that refutes is added to `kept`."""
-    sampling: dict[str, Any] = {}
-    pairs = chosen.pairs
-    if method == "replay":
-        sampling |= {"search_pairs": settings.search_pairs, "keep_pair": kept.append}
-    else:
-        sampling = settings.sampling(chosen.kept)
     with foreign_code(target, "auditing it"):
         return audit_on_pairs(
-            chosen.algorithm, pairs, method=method, trials=settings.trials, **sampling, **shared
+            chosen.algorithm,
+            chosen.pairs,
+            method=method,
+            trials=settings.trials,
+            score=chosen.kept.get("score", settings.score),
+            chunk=settings.chunk,
+            workers=settings.workers,
+            cluster=settings.dask,
+            resume=settings.resume,
+            time_limit=settings.time_limit,
+            stop_when_refuted=bool(settings.stop_when_refuted),
+            search_pairs=settings.search_pairs,
+            keep_pair=kept.append,
+            **shared,
         )
 
 

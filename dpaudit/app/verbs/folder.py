@@ -10,7 +10,7 @@ from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED, EXIT_
 from dpaudit.app.text.output import bullets, counted, line, print_json, print_text, table, unwrapped, upper
 from dpaudit.app.text.streams import note
 from dpaudit.errors import UsageError
-from dpaudit.pipeline.many import EDGES, SUFFIX, UNFINISHED, Summary, ledgers_in, verify_folder
+from dpaudit.pipeline.many import EDGES, SUFFIX, UNFINISHED, Judge, Summary, ledgers_in, verify_folder
 from dpaudit.progress import Work
 
 
@@ -18,7 +18,7 @@ def verify_in(
     folder: Path,
     stated: StatedClaim,
     cluster: str | None,
-    how: dict[str, Any],
+    judge: Judge,
     *,
     exit_zero: bool,
     strict: bool,
@@ -30,7 +30,7 @@ def verify_in(
         what, why = f"no file *{SUFFIX} in this folder or in those inside it", "there is nothing to verify"
         raise UsageError(what, where=str(folder), why=why, remedy="name the folder that runs write to")
     with Work("ledgers", number, lasting=True) as progress:
-        summary, whole = verify_folder(folder, stated.claim, cluster=cluster, progress=progress, **how)
+        summary, whole = verify_folder(folder, stated.claim, cluster=cluster, progress=progress, judge=judge)
     if output_format == "json":
         print_json(_answer(folder, summary, whole=whole))
     else:

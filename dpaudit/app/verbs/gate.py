@@ -1,10 +1,12 @@
 """`dpaudit gate`: everything under `[tool.dpaudit]` in pyproject.toml; the merge gate."""
 
 import contextlib
+import functools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -112,9 +114,8 @@ def gate(
     """Judge every target and ledger that pyproject.toml names, and hold it against the policy."""
     root = _root()
     summary = _summary_file() if output_format == "github" else None
-    report = _judged(
-        config, root, {"profile": profile, "seed": seed, "strict": strict, "base": base, "where": where}
-    )
+    judge = functools.partial(run_gate, root=root, seed=seed, base=base, where=where)
+    report = _judged(config, root, judge, base=base, profile=profile, strict=strict)
     for kind, path in reports:
         replace_file(path, FORMATS[kind](report).encode())
     if output_format != "text":
@@ -133,18 +134,26 @@ def gate(
     ctx.exit(0 if exit_zero and report.only_verdicts else status)
 
 
-def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
+def _judged(
+    config: Path,
+    root: Path,
+    judge: Callable[..., Report],
+    *,
+    base: str | None,
+    profile: Profile,
+    strict: bool,
+) -> Report:
     """The report; a configuration that cannot be followed is its only finding."""
     try:
         configuration = read_configuration(config)
-        if options["base"] is not None:
+        if base is not None:
             require_no_link(config)
         with contextlib.chdir(configuration.path.parent):
-            return run_gate(configuration, root=root, **options)
+            return judge(configuration, profile=profile, strict=strict)
     except UsageError as error:
         note(f"error: {error}")
         finding = GateFinding("input", "", str(error), Place.of(config, getattr(error, "line", 1), root))
-        return Report(options["profile"], None, (), (finding,), options["strict"])
+        return Report(profile, None, (), (finding,), strict)
 
 
 def _root() -> Path:

@@ -1,5 +1,6 @@
 """`dpaudit verify`: account for ledgers, and judge the claim given or their own."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,18 @@ def verify(
     Of a folder all ledgers are verified, those of its folders too, and one answer sums them up.
     """
     stated.guarantee()  # a contradiction among the options is no ledger's fault
-    how: Any = {"rigour": rigour, "allow_unhashed": allow_unhashed}
+    judge = functools.partial(verify_ledger, rigour=rigour, allow_unhashed=allow_unhashed)
     if dask is not None or any(path.is_dir() for path in ledgers):
         _require_a_folder(ledgers)
         from dpaudit.app.verbs.folder import verify_in
 
-        shown: Any = {"exit_zero": exit_zero, "strict": strict, "output_format": output_format}
-        ctx.exit(verify_in(ledgers[0], stated, dask, how, **shown))
-    how["most_rows"] = MOST_ROWS_OF_JSON if output_format == "json" else MOST_ROWS
+        verified = functools.partial(verify_in, exit_zero=exit_zero, strict=strict)
+        ctx.exit(verified(ledgers[0], stated, dask, judge, output_format=output_format))
+    most_rows = MOST_ROWS_OF_JSON if output_format == "json" else MOST_ROWS
     judged = []
     for path in ledgers:
         with progress_on(path) as progress, about_file(path):
-            found = verify_ledger(path, stated.claim, progress=progress, **how)
+            found = judge(path, stated.claim, progress=progress, most_rows=most_rows)
         judged.append((path, found))
     if output_format == "json":
         answers = [_answer(*one) for one in judged]
