@@ -147,26 +147,32 @@ RECORDS = table("""header: schema algorithm unit neighbouring trust_model="centr
 GUARANTEES = table("pure-dp: epsilon; approx-dp: epsilon delta; zcdp: rho; rdp: alpha epsilon; gdp: mu")
 #: After a slash stand the norms of a sensitivity; an opaque mechanism's may be any.
 MECHANISMS = table("""gaussian: sensitivity/l2 sigma; laplace: sensitivity/l1 scale; exponential: epsilon;
-    discrete-gaussian: sensitivity/l2 sigma; discrete-laplace: sensitivity/l1 scale;
+    discrete-gaussian: sensitivity/l2 sigma; discrete-laplace: sensitivity/l1 scale; shuffled: local users;
     random-allocation: mechanism steps; symmetric-gaussian: sensitivity/frobenius sigma dimension;
-    shuffled: local users; tree-aggregation: sensitivity/l2/frobenius sigma steps; 
-    gaussian-process: sensitivity/rkhs sigma kernel; matrix: sensitivity/l2 sigma steps strategy participations=1
-    separation=1; randomized-response: epsilon categories=2; report-noisy-max: epsilon noise_law="exponential";
+    tree-aggregation: sensitivity/l2/frobenius sigma steps; gaussian-process: sensitivity/rkhs sigma kernel;
+    matrix: sensitivity/l2 sigma steps strategy participations=1 separation=1;
+    randomized-response: epsilon categories=2; report-noisy-max: epsilon noise_law="exponential";
     sparse-vector: sensitivity/l1 answers=1 monotone=false epsilon;
     gaussian-sparse-vector: sensitivity/l2 answers=1 monotone=false sigma steps;
     private-selection: releases repetitions; key-selection: method="optimal" epsilon delta changes;
     smooth-gaussian: alpha beta dimension epsilon delta; poisson-sampled: mechanism contribution? rate;
     fixed-size-sampled: mechanism contribution? size units; sampled-matrix: mechanism contribution? rate;
-    truncated-poisson-sampled: mechanism contribution? rate most units; mixture-of-gaussians: sigma
-    sensitivities probabilities; sampled-records: mechanism rate records;
-    pure-dp: epsilon justification sensitivity?; approx-dp: epsilon delta justification sensitivity?;
-    zcdp: rho justification sensitivity?; tabulated: losses probabilities infinity=0 justification sensitivity?""")
+    truncated-poisson-sampled: mechanism contribution? rate most units; sampled-records: mechanism rate
+    records; mixture-of-gaussians: sigma sensitivities probabilities; pure-dp: epsilon justification
+    sensitivity?; approx-dp: epsilon delta justification sensitivity?; zcdp: rho justification sensitivity?;
+    tabulated: losses probabilities infinity=0 justification sensitivity?""")
 CHOICES = table("""neighbouring: add-or-remove-one replace-one zero-out; trust_model: central local joint;
     schedule: fixed filtered; source: live; sampler: dpaudit-exact numpy-float64 opendp-discrete;
     by: position values; basis: proved clipped declared mapped; monotone: True False; seeded: True False""")
-NUMBERS = table("""count: count group_size users steps dimension participations separation categories answers
-    changes size units most records; positive: sigma scale contribution rate;
-    number: value epsilon delta rho mu infinity""")
+RANGES: dict[str, Callable[[Any], bool]] = {
+    "value epsilon rho mu infinity": lambda x: x >= 0,
+    "sigma scale contribution": lambda x: x > 0,
+    "rate": lambda x: 0 < x <= 1,
+    "delta": lambda x: 0 < x < 1,
+    "categories": lambda x: x > 1,
+    """count group_size users steps dimension participations separation categories answers changes size units
+    most records""": lambda x: x >= 1 and x == int(x),
+}
 ON_SAMPLE = ("poisson-sampled", "fixed-size-sampled", "truncated-poisson-sampled", "sampled-records")
 #: Mechanisms whose figures need somebody who is trusted with the data.
 TRUSTED = {*ON_SAMPLE, "sampled-matrix", "mixture-of-gaussians", "random-allocation", "shuffled"}
@@ -212,18 +218,23 @@ def filled(value: Any, fields: str, where: str) -> Record:
 def known(name: str, value: Any, where: str) -> Any:
     """Return the value of a field with its defaults; raise `Wrong` for one that the field cannot have."""
     where, right = f"{where}.{name}", True
-    kinds = [kind for kind in NUMBERS if name in NUMBERS[kind].split()]
+    tests = [RANGES[names] for names in RANGES if name in names.split()]
     if name in ("mechanism", "local", "guarantee", "claimed", "budget"):
         table_of = MECHANISMS if name in ("mechanism", "local") else GUARANTEES
-        require(value.get("kind") in table_of, f"{where}: unknown kind {value.get('kind')!r}")
+        inner = name == "mechanism" and where.endswith("mechanism.mechanism")
+        fits = value.get("kind") in table_of and not (inner and value["kind"] in TRUSTED)
+        require(fits, f"{where}: the kind {value.get('kind')!r} is not known here")
         value = filled(value, f"kind {table_of[value['kind']]}", where)
     elif name in RECORDS:
         value = filled({"part": value} if isinstance(value, str) else value, RECORDS[name], where)
     elif name in CHOICES:
         right = str(value) in CHOICES[name].split()
-    elif kinds:
-        right = type(value) in (int, float) and value >= 0 and (value > 0 or kinds == ["number"])
-        right = right and (value == int(value) or kinds != ["count"]) and (value <= 1 or name != "rate")
+    elif name in ("algorithm", "unit", "label", "sample", "justification"):
+        right = isinstance(value, str) and value.strip() != ""
+    elif tests:
+        right = type(value) in (int, float) and all(test(value) for test in tests)
+    elif name == "parameters":
+        right = isinstance(value, dict)
     require(right, f"{where}: {str(value)[:60]} is impossible")
     return value
 
@@ -253,7 +264,7 @@ def read_ledger(text: bytes) -> Ledger:
     whole = not end and len(records) > 2 and records[-1]["releases"] == len(records) - 2
     require(whole, "the ledger: it was cut short, or has no releases, or its footer counts others")
     header, *releases, _ = records
-    trust, exact = header["trust_model"], header["noise"]["sampler"] == "dpaudit-exact"
+    trust = header["trust_model"]
     require(header["schema"] == "dpaudit.ledger/1", f"header.schema: {header['schema']!r} is not known here")
     require((header["schedule"] == "filtered") == ("budget" in header), "header.budget: a filter has one")
     require(trust == "local" or "users" not in header, "header.users: they are those of local trust")
@@ -261,14 +272,18 @@ def read_ledger(text: bytes) -> Ledger:
         kind, where = release["mechanism"]["kind"], f"release {release['label']!r}"
         trusted = trust == "central" or kind not in (TRUSTED if trust == "local" else ("shuffled",))
         require(trusted, f"{where}: under {trust} trust nobody is trusted to run a {kind} mechanism")
-        inner = release["mechanism"].get("mechanism", release["mechanism"])
-        scale = inner.get("scale", None if inner["kind"] in NO_GRID else inner.get("sigma"))
-        grid = None if scale is None else math.frexp(scale)[1] - 33  # the exponent of the outputs' grid
-        grid = 0 if inner["kind"].startswith("discrete") else grid
-        right = release.get("grid", None if exact else grid) == grid
-        require(right, f"{where}: its grid does not follow from its mechanism")
+        grid = grid_of(release["mechanism"])
+        require(release.get("grid", grid) == grid, f"{where}: its grid does not follow from its mechanism")
         require("sample" not in release or kind in ON_SAMPLE, f"{where}: a {kind} mechanism draws no sample")
     return Ledger(header, releases, digest)
+
+
+def grid_of(mechanism: Record) -> int | None:
+    """Return the exponent of the grid of a mechanism's outputs; None: they are on none."""
+    inner = mechanism.get("mechanism", mechanism)
+    scale = inner.get("scale", None if inner["kind"] in NO_GRID else inner.get("sigma"))
+    exponent = None if scale is None else math.frexp(scale)[1] - 33
+    return 0 if inner["kind"].startswith("discrete") else exponent
 
 
 # 3. Pairs: what one run of a mechanism costs at most
@@ -1093,6 +1108,8 @@ def fields_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
     fit = proved and experiment != "REFUTED" and not noise["seeded"] and "diverged" not in certificate
     numerics = {"sampler": noise["sampler"], "seeded": noise["seeded"], "claim_tolerance": 1e-9}
     repeated = ("algorithm", "group_size", "budget", "parameters")
+    exact = noise["sampler"] == "dpaudit-exact"
+    grids = [grid_of(one["mechanism"]) if exact else one.get("grid") for one in releases]
     judged = [one["claim"]["guarantee"] for one in audits if one.get("claim")]
     expected: list[tuple[str, Any, Any]] = [
         *((name, certificate.get(name), header.get(name)) for name in repeated),
@@ -1106,6 +1123,7 @@ def fields_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
         ("numerics", certificate["numerics"], numerics | {"floating_point": in_floating_point(ledger)}),
         ("releases: their number", len(releases), len(ledger.releases)),
         *((f"release {b['label']!r}", a, b) for a, b in zip(bare, ledger.releases, strict=False)),
+        ("releases: their grids", [one.get("grid") for one in releases], grids),
         ("bounds: their order", bounds, sorted(bounds, key=lambda one: leading(one["guarantee"]))),
         ("bounds: their ends", [all(lower), {one["direction"] for one in bounds} <= {"upper"}], [True, True]),
         ("audits: their verdicts", [one["verdict"] for one in audits], verdicts),
