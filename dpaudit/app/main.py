@@ -40,6 +40,7 @@ VERBS = {
     "reproduce": ("figures.reproduce", "reproduce", "Draw a paper's figure again, with its data."),
     "keygen": ("verbs.sign", "keygen", "Make a key pair to sign certificates with."),
     "sign": ("verbs.sign", "sign", "Sign a certificate together with its ledger."),
+    "check": ("verbs.check", "check", "Check a certificate by one small file, without the accountants."),
     "verify-cert": (
         "verbs.sign",
         "verify_cert",
