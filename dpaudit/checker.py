@@ -290,7 +290,7 @@ def grid_of(mechanism: Record) -> int | None:
 
 Pair = tuple[Any, ...]  # a kind and exact parameters
 SUMS = ("gaussian", "symmetric-gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "matrix")
-RAISED = 1 + Fraction(1, 10**12)  # more than sums of doubles are off
+RAISED = 1 + Fraction(1, 10**12)  # more than a sum of doubles is off
 
 
 def pairs_of(mechanism: Record, units: int = 1, bound: Any = None) -> list[tuple[Pair, int]]:
@@ -643,7 +643,7 @@ def truncated(pair: Pair, relation: str) -> Curve:
     With k >= most others drawn, a unit has a place with probability rate most / (k + 1), and another unit has
     it otherwise, as in a sample of fixed size. If that costs less, there may be fewer others.
     """
-    _, _, change, own, rate, most, units, stated = pair
+    _, _, change, own, rate, most, units, _ = pair
     others, q, p = units - 1, fixed(rate), ONE - fixed(rate)
     share = term = ONE  # the probability of a full sample, a binomial tail that is added up from its start
     if most > others * rate and rate < 1:
@@ -652,8 +652,8 @@ def truncated(pair: Pair, relation: str) -> Curve:
             term = term * (others - k) * q // ((k + 1) * p)
             share += term
     share = min(ONE, share + (share >> 50) + (units << 64))
-    some = curve(("sampled", "poisson-sampled", change, own, rate, 0, 0, stated), relation)
-    crowd = ("sampled", "fixed-size-sampled", change, change, rate * most / (most + 1), 0, 0, stated)
+    some = curve(("sampled", "poisson-sampled", change, own, rate, 0, 0, True), relation)
+    crowd = ("sampled", "fixed-size-sampled", change, change, rate * most / (most + 1), 0, 0, True)
     many = curve(crowd, relation)
 
     def mixed(one: Function, other: Function) -> Function:
@@ -871,7 +871,7 @@ def value_at(function: Function, epsilon: Any, delta: Any) -> Fraction:
     """Return a curve's delta at an epsilon; or, if that is None, the least epsilon at a delta."""
     if epsilon is not None:
         return up(function(fixed(epsilon), exp(fixed(epsilon))))
-    wanted, low, high = fixed(delta) - (1 << 40), 0, ONE
+    wanted, low, high = fixed(delta * RAISED), 0, ONE  # delta to a part in 10^12
     if function(0, ONE) <= wanted:
         return Fraction(0)
     while function(high, exp(high)) > wanted:

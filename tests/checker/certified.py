@@ -8,7 +8,7 @@ from typing import Any
 
 import rfc8785
 
-from dpaudit import Certificate, Claim, Header, Ledger, Release, account, judge
+from dpaudit import Certificate, Claim, Header, Ledger, Release, judge
 from dpaudit.accountants.accounting import accounted
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.claims.guarantees import AnyGuarantee
