@@ -111,6 +111,7 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"): (),
     ("calibrate", "laplace", "--rho", "0.5"): (),
     ("list",): (),
+    ("check", "certificate.json", "ledger.jsonl"): ("certificate.json", "ledger.jsonl"),
     ("limits",): (),
     ("limits", "ledger.jsonl"): ("ledger.jsonl",),
     ("completion", "bash"): (),
