@@ -105,9 +105,16 @@ def account(
 
 
 def accounted(
-    ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
+    ledger: Ledger | LedgerStream,
+    claim: Claim | None = None,
+    *,
+    most_rows: int | None = None,
+    drawn_here: bool | None = None,
 ) -> Accounted:
-    """As `account`, together with the composition, so that the ledger is composed once for all questions."""
+    """As `account`, together with the composition, so that the ledger is composed once for all questions.
+
+    `drawn_here` is whether a curator is known to have drawn every sample; None: as the ledger knows.
+    """
     header = ledger.header
     ledger.require_live_noise()
     claim = claim.about(header.unit, header.neighbouring, header.trust_model) if claim else ledger.claim
@@ -120,7 +127,7 @@ def accounted(
         return _alone(*described, header.neighbouring, header.group_size)
 
     accounts = ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
-    trusted = TrustedConditions(drawn_here=ledger.by_curator)
+    trusted = TrustedConditions(drawn_here=ledger.by_curator if drawn_here is None else drawn_here)
     for release in ledger.blocks() if isinstance(ledger, LedgerStream) else ledger:
         composition.add(release)
         accounts.add(release)

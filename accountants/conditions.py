@@ -37,10 +37,10 @@ class TrustedConditions:
         if isinstance(release, PlainReleases):
             self._add_block(release)
             return
-        for code, text in _of(release.mechanism):
+        for code, text in _of(release.mechanism, drawn_here=self._drawn_here):
             self._rests(release.label, code, text)
         mechanism = release.mechanism
-        if isinstance(mechanism, SampledSum) and not (self._drawn_here and not mechanism.drawn_by_caller):
+        if isinstance(mechanism, SampledSum) and not _by_curator(mechanism, self._drawn_here):
             self._sampled += release.count
             if release.sample is None:
                 self._rests(release.label, Code.FRESH_SAMPLES)
@@ -79,8 +79,13 @@ class TrustedConditions:
             resting.labels.setdefault(label)
 
 
+def _by_curator(mechanism: SampledSum, drawn_here: bool) -> bool:  # noqa: FBT001  (a fact, no option)
+    """Whether a curator is known to have drawn a mechanism's samples."""
+    return drawn_here and not mechanism.drawn_by_caller
+
+
 @functools.lru_cache(maxsize=1024, typed=True)
-def _of(mechanism: BaseMechanism) -> tuple[tuple[Code, str | None], ...]:
+def _of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str | None], ...]:
     """What a mechanism's figures take on trust, and those of every mechanism inside it, each once."""
     found: dict[tuple[Code, str | None], None] = {}
     sensitivity = mechanism.declared_sensitivity
@@ -91,14 +96,16 @@ def _of(mechanism: BaseMechanism) -> tuple[tuple[Code, str | None], ...]:
         found[Code.ADDED_MECHANISM, f"the mechanism {kind} of the package {KINDS.package(kind)}"] = None
     if mechanism.condition is not None:
         found[Code(mechanism.condition), getattr(mechanism, "justification", None)] = None
-    if isinstance(mechanism, OnSample) and (sensitivity is None or sensitivity.basis != "mapped"):
-        found[Code.SAMPLE_SUMMED, None] = None  # else the curator drew the records and made their rows
+    if isinstance(mechanism, SampledSum):
+        mapped = sensitivity is not None and sensitivity.basis == "mapped"
+        if (isinstance(mechanism, OnSample) and not mapped) or not _by_curator(mechanism, drawn_here):
+            found[Code.SAMPLE_SUMMED, None] = None  # else the curator drew the records and made their rows
     for name in type(mechanism).model_fields:
         value = getattr(mechanism, name)
         for part in value if isinstance(value, tuple) else (value,):
             inner = part if isinstance(part, BaseMechanism) else getattr(part, "mechanism", None)
             if isinstance(inner, BaseMechanism):
-                found |= dict.fromkeys(_of(inner))
+                found |= dict.fromkeys(_of(inner, drawn_here=drawn_here))
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, off_by
-from dpaudit.auditors.replay.sampled_rows import on_other_units
+from dpaudit.auditors.replay.sampled_rows import OF_OTHERS, first_apart, on_other_units, shared_draws
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.coins import RUNS, Coins, equations
@@ -39,6 +39,8 @@ NOT_ADDED = (
     f"{_OTHERS}, and the sums do not add up as sums over those units would: the sample that was drawn is not "
     "the one summed, or a unit's row depends on who else was drawn"
 )
+#: Units are drawn one by one in pairs of at most so many.
+MOST_ALONE = 16
 #: Log of the chance at most that a sum over samples of one size is the same in all runs, where that is a
 #: finding; and how many samples are simulated for it.
 _BY_CHANCE, _SIMULATED = math.log(1e-6), 9999
@@ -63,12 +65,14 @@ class SampleTest:
     Attributes:
         drawn: the labels of releases whose samples were drawn by places.
         tested: those whose sums were compared with their draws.
+        undecided: those that share a draw with sums whose rows could not be told to be of the same units.
         still: by label, for samples of fixed size: the log probability that the sums are equal in all runs by
             chance, or None once they differed; and the release's place in the code.
     """
 
     drawn: set[str] = field(default_factory=set)
     tested: set[str] = field(default_factory=set)
+    undecided: set[str] = field(default_factory=set)
     still: dict[str, tuple[float | None, str]] = field(default_factory=dict)
 
     def direction(
@@ -88,6 +92,8 @@ class SampleTest:
             everybody, neighbour = runs.replay(data, base), runs.replay(pair.neighbour, base)
             forced = [one.entries for one in (base, *others)]
             findings += on_other_units(everybody.entries, neighbour.entries, forced)
+            if not findings:
+                findings += self._one_by_one(runs, pair, base, everybody, neighbour)
         for other in others:
             with suppress(NotComparable):
                 for leak in runs.leaks(base, other):
@@ -96,6 +102,43 @@ class SampleTest:
                         Finding(kind="sampling", detail=f"{detail}: it tells who is in the sample")
                     )
         return findings
+
+    def _one_by_one(
+        self, runs: Runs, pair: Pair, base: Recording, everybody: Recording, neighbour: Recording
+    ) -> Iterator[Finding]:
+        """Sums on one draw that give a unit's rows of several units, seen where units are drawn one by one.
+
+        A unit's rows in all sums on a draw together follow from its record. So the pair's unit alone changes
+        its rows, also if many units have the same row in one of the sums. Where everybody is drawn, the sums
+        may add their rows in different orders; only if the rows seem to differ, units are drawn one by one.
+        """
+        sides, groups = (everybody.entries, neighbour.entries), shared_draws(everybody.entries)
+        doubtful = {
+            sample: positions
+            for sample, positions in groups.items()
+            if _first_apart(positions, [[side[at].rows for at in positions] for side in sides], sides[0])
+            is not None
+        }
+        if not doubtful:
+            return
+        made: list[list[Sequence[Entry]]] = []
+        for data, side in zip((pair.data, pair.neighbour), sides, strict=True):
+            units = max(_units(side, positions) for positions in doubtful.values())
+            alone = range(units if units <= MOST_ALONE else 0)
+            made.append([runs.replay(data, base, Coins(0, 0, place)).entries for place in alone])
+        for positions in doubtful.values():
+            rows = [
+                [_each_alone(entries, at, _units(side, positions)) for at in positions]
+                for entries, side in zip(made, sides, strict=True)
+            ]
+            if any(one is None for side_rows in rows for one in side_rows):
+                self.undecided |= {sides[0][at].release.label for at in positions}
+                continue
+            last = _first_apart(positions, rows, sides[0])
+            if last is not None:
+                entry = sides[0][positions[last]]
+                label, where = entry.release.label, entry.where
+                yield Finding(kind="sampling", label=label, where=where, detail=OF_OTHERS)
 
     def _sums(self, pilot: Recording, made: Sequence[Recording], seed: int) -> Iterator[Finding]:
         """What the sums say: a finding for each label at most."""
@@ -141,7 +184,34 @@ class SampleTest:
         still = {
             label for label, (chance, _) in self.still.items() if chance is not None and chance > _BY_CHANCE
         }
-        return sorted(self.drawn - (self.tested - still))
+        return sorted(self.drawn - (self.tested - still - self.undecided))
+
+
+def _units(side: Sequence[Entry], positions: Sequence[int]) -> int:
+    """How many units there are, by the rows of the sums on a draw in a run in which everybody is drawn."""
+    return max(len(rows) for at in positions if (rows := side[at].rows) is not None)
+
+
+def _each_alone(made: Sequence[Sequence[Entry]], at: int, units: int) -> Array | None:
+    """The rows [units, ...] of one sum, from runs that each draw one unit; None if they do not show them."""
+    found = [entries[at].rows if at < len(entries) else None for entries in made[:units]]
+    known = [rows for rows in found if rows is not None and len(rows) == 1]
+    if known and isinstance(made[0][at].release.mechanism, FixedSizeSampled):
+        return None  # no unit of such a sample is drawn alone
+    return np.concatenate(known) if known and len(known) == units else None
+
+
+def _first_apart(
+    positions: Sequence[int], rows: Sequence[Sequence[Array | None]], entries: Sequence[Entry]
+) -> int | None:
+    """As `first_apart`, for the sums at these positions; None where not all sums have as many rows."""
+    declared = [entries[at].release.mechanism.declared_sensitivity for at in positions]
+    known = [[one for one in side if one is not None] for side in rows]
+    stated = [one for one in declared if one is not None]
+    whole = all(len(side) == len(stated) == len(positions) for side in known)
+    if not whole or any(len({len(one) for one in side}) > 1 for side in known):
+        return None
+    return first_apart(known, stated)
 
 
 def _failed(runs: Runs, pilot: Recording, base: Recording, data: object) -> list[Finding]:

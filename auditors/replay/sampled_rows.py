@@ -5,6 +5,7 @@ Every recording and its replay hold the rows of which samples are taken. Beside 
 brings none in, and that in a stream of turns a unit keeps its place.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.curator.noise import Entry
 from dpaudit.mechanisms import Array, InTurns, OnSample, distance
-from dpaudit.mechanisms.samples.subsets import ROUNDED, moved_rows
+from dpaudit.mechanisms.samples.subsets import ROUNDED, moved_rows, others_moved
 
 BROUGHT_IN = (
     "a record that one side lacks has a row in the sum there, and another record's row is in the sum of the "
@@ -130,3 +131,29 @@ def _is_in(rows: Array | None, own: Array, alike: int, declared: Sensitivity) ->
 
 def _how_many_near(rows: Array, own: Array, declared: Sensitivity) -> int:
     return sum(_near(row, own, declared) for row in rows)
+
+
+def shared_draws(entries: Sequence[Entry]) -> dict[str, list[int]]:
+    """The positions of the sums on each draw that several sums are made on."""
+    found: dict[str, list[int]] = {}
+    for position, entry in enumerate(entries):
+        sample = entry.release.sample
+        if sample is not None and entry.batch is not None and entry.rows is not None:
+            found.setdefault(sample, []).append(position)
+    return {sample: positions for sample, positions in found.items() if len(positions) > 1}
+
+
+def first_apart(sides: Sequence[Sequence[Array]], declared: Sequence[Sensitivity]) -> int | None:
+    """The first of several sums whose rows, beside those of the sums before, move more than one unit's.
+
+    Args:
+        sides: of either data set, the rows [n, ...] of each sum; row i of all sums is the unit at place i.
+        declared: the sensitivity of each sum.
+    """
+    one, other = ([rows.reshape(len(rows), math.prod(rows.shape[1:])) for rows in side] for side in sides)
+    for last in range(1, len(one)):
+        left, right = np.hstack(one[: last + 1]), np.hstack(other[: last + 1])
+        rounded = ROUNDED * sum(each.value for each in declared[: last + 1]) * math.sqrt(left.shape[1])
+        if others_moved(left, right, "l2", 1, rounded) > 0.0:
+            return last
+    return None

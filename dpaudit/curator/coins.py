@@ -43,15 +43,19 @@ class Coins:
     Args:
         seed: decides the samples of all these runs.
         run: the index of this run, from 0.
+        alone: the place of the only unit that this run draws, in samples of any size; None: as `run` says.
     """
 
-    def __init__(self, seed: int, run: int) -> None:
-        self.seed, self.run = seed, run
+    def __init__(self, seed: int, run: int, alone: int | None = None) -> None:
+        self.stated = seed, run, alone
+        self.seed, self.run, self.alone = self.stated
         self._number = -1
 
     def draw(self, mechanism: OnSample, units: int) -> Drawn:
         """Draw the next sample of so many units."""
         self._number += 1
+        if self.alone is not None and units and not isinstance(mechanism, FixedSizeSampled):
+            return Drawn(self._number, np.arange(units) == self.alone % units)
         order, generator = _order(self.seed, self._number)
         samples = _samples(mechanism, units, generator)
         if samples is None:

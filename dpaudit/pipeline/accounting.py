@@ -46,13 +46,21 @@ def account(
 
 
 def accounted(
-    ledger: Ledger | LedgerStream, claim: Claim | None, rigour: Rigour, *, most_rows: int | None = None
+    ledger: Ledger | LedgerStream,
+    claim: Claim | None,
+    rigour: Rigour,
+    *,
+    most_rows: int | None = None,
+    drawn_here: bool | None = None,
 ) -> Accounted:
-    """As `account`, together with the composition, which bounds the ledger on other scales as well."""
+    """As `account`, together with the composition, which bounds the ledger on other scales as well.
+
+    `drawn_here` is whether a curator is known to have drawn every sample; None: as the ledger knows.
+    """
     if rigour not in {"float-pessimistic", "interval"}:
         why, remedy = "figures of another rigour would be given", "give float-pessimistic or interval"
         raise UsageError(f"no rigour {rigour!r}", where="rigour", why=why, remedy=remedy)
-    found = accounted_in_floats(ledger, claim, most_rows=most_rows)
+    found = accounted_in_floats(ledger, claim, most_rows=most_rows, drawn_here=drawn_here)
     if rigour == "interval":
         from dpaudit.accountants.interval.interval_bounds import enclosed
 

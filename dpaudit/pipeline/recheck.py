@@ -7,7 +7,6 @@ from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.accountants.curves.profile_points import understated
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.conditions import Code
 from dpaudit.certificate.noise_provenance import versions
 from dpaudit.certificate.verdicts import (
     CLAIM_TOLERANCE,
@@ -21,7 +20,7 @@ from dpaudit.certificate.verdicts import (
 from dpaudit.claims.bounds import Bound, as_rigorous
 from dpaudit.errors import CannotBound, CertificateMismatch, ClaimMismatch, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.pipeline.accounting import accounted
+from dpaudit.pipeline.accounting import Rigour, accounted
 
 #: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = (
@@ -44,7 +43,9 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     remedy = "" if maker == versions()["dpaudit"] else f"certify again: it says dpaudit {maker} made it"
     enclosed = any(bound.rigour == "interval" for bound in certificate.bounds)
     try:
-        found = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
+        rigour: Rigour = "interval" if enclosed else "float-pessimistic"
+        # A file does not show who drew its samples; the run in which the certificate was made did.
+        found = accounted(ledger, certificate.claim, rigour, drawn_here=True)
     except (CannotBound, ClaimMismatch, NotCertifiable) as error:
         what = f"its ledger gives no figures to hold it against: {error.what}"
         raise CertificateMismatch(what, where=where, why=error.why, remedy=remedy) from None
@@ -126,7 +127,5 @@ def _overstated_bound(bound: Bound, computed: Sequence[Bound]) -> Iterator[str]:
 def _not_said(certificate: Certificate, again: Accounting) -> list[str]:
     conditions = left_on_trust(again.not_checked, certificate.audits)
     settled, said = certificate.process.settles, certificate.not_checked
-    # A file does not show who drew the samples; the run in which the certificate was made did.
-    conditions = [condition for condition in conditions if condition.code is not Code.FRESH_SAMPLES]
     lacking = [condition for condition in conditions if not settled(condition) and condition not in said]
     return [f"not_checked lacks {condition.code}" for condition in lacking]

@@ -123,7 +123,7 @@ class Hosted(Elsewhere):
             "header": _without(curator.ledger.header.to_json(), "record"),
             "public_seed": curator.public_seed,
             "observed": curator.sampler is None,
-            "coins": curator.coins and (curator.coins.seed, curator.coins.run),
+            "coins": curator.coins and curator.coins.stated,
             "seed": getattr(noise, "sampler_seed", 0),
             "around": self.around,
             "utility": False,

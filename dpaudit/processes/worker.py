@@ -116,7 +116,11 @@ class AskedNoise:
     """
 
     def __init__(
-        self, channel: Channel, description: Noise, seed: int | None, coins: tuple[int, int] | None = None
+        self,
+        channel: Channel,
+        description: Noise,
+        seed: int | None,
+        coins: tuple[int, int, int | None] | None = None,
     ) -> None:
         self.description = description
         #: The samples that the holder has forced.

@@ -109,6 +109,28 @@ def by_hand(count: int = 1, times: int = 2, **header: Any) -> Callable[[], str]:
     return told(work)
 
 
+def typed_basis() -> Ledger:
+    """A ledger by hand that says that its rows were mapped, which only the curator can know."""
+    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0, "mapped"))
+    ledger = Ledger(HEADER)
+    ledger.append(Release(label="sum", mechanism=PoissonSampled(rate=0.5, mechanism=noise)))
+    return ledger
+
+
+def mapped() -> Ledger:
+    own = curator()
+    own.release_sum([1.0, 2.0], bound=1.0, mechanism=HALF, label="sum", map=float)
+    return own.ledger
+
+
+def summed_as_drawn(work: Callable[[], Ledger]) -> Callable[[], str]:
+    def verdict() -> str:
+        found = {condition.code for condition in account(work()).not_checked}
+        return "not checked" if Code.SAMPLE_SUMMED in found else "known"
+
+    return verdict
+
+
 def partly_by_hand() -> Ledger:
     own = curator()
     summed(own, None)
@@ -147,5 +169,7 @@ CASES = [
     Case(TWO, "a thousand runs on one line", True, by_hand(1000, 1), ".*own samples not known"),
     Case(TWO, "one run by hand", False, by_hand(1, 1), ".*own samples known"),
     Case(TWO, "a line added by hand", True, told(partly_by_hand), ".*own samples not known"),
+    Case(TWO, "a basis typed by hand", True, summed_as_drawn(typed_basis), "not checked"),
+    Case(TWO, "records that the curator mapped", False, summed_as_drawn(mapped), "known"),
     Case(TWO, "two draws of the curator's", False, told(by_curator), ".*own samples known"),
 ]

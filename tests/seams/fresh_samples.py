@@ -14,6 +14,7 @@ from tests.seams.samples import (
     FIXED,
     FOUND,
     GRADIENT,
+    LAST,
     OF_TWO,
     POISSON,
     REMOVED,
@@ -167,12 +168,33 @@ def turned_in_batch(rows: Any, drawn: Any) -> Any:
     return rows[drawn][::-1]
 
 
+def with_counts(second: Callable[[Any, Any], Any]) -> Any:
+    """A sum and a count on each draw; the count's rows are 0 or 1, and many units have the same."""
+
+    def run(rows: Any, curator: Curator) -> Any:
+        sums = curator.batches(POISSON, "sums", (WIDTH,), bound=1.0)
+        counts = curator.batches(POISSON, "counts", (), bound=1.0, draw_with=sums)
+        made = []
+        for _ in range(STEPS):
+            drawn = sums.draw(len(rows))
+            sums.add(rows[drawn])
+            counts.add((np.asarray(second(rows, drawn))[:, 0] > 0).astype(float))
+            made += [sums.noisy().tolist(), float(counts.noisy())]
+        return made
+
+    return run
+
+
+def counted(second: Callable[[Any, Any], Any], pair: Any = PAIR) -> Callable[[], str]:
+    return lambda: told(with_counts(second), pair, REMOVED)
+
+
 def taken_out(second: Callable[[Any, Any], Any]) -> Callable[[], str]:
     return lambda: told(on_one_draw(second), PAIR, REMOVED)
 
 
 AMONG_OTHERS = "PROVED, REFUTED.*sampling gradient"
-HALVES = FOUND.format("halves")
+HALVES, COUNTS = FOUND.format("halves"), FOUND.format("counts")
 
 CASES = [
     Case("sample not used", "shuffled epochs, as many as drawn", True, kept(epochs), GRADIENT),
@@ -214,5 +236,12 @@ CASES = [
         RIGHT,
     ),
     Case("other units on one draw", "second sum, batch turned", False, taken_out(turned_in_batch), RIGHT),
+    Case("other units on one draw", "counts of shuffled rows", True, counted(shuffled), COUNTS),
+    Case("other units on one draw", "counts from the end", True, counted(from_the_end, LAST), COUNTS, True),
+    Case(
+        "other units on one draw", "counts, hardest first", True, counted(hardest_first, LAST), COUNTS, True
+    ),
+    Case("other units on one draw", "counts as drawn", False, counted(as_drawn), RIGHT, True),
+    Case("other units on one draw", "counts, batch turned", False, counted(turned_in_batch), RIGHT),
     Case("sample not used", "one place off, round, of one size", False, replaced(one_further_round), RIGHT),
 ]
