@@ -49,6 +49,7 @@ def test_a_reviewers_question(answer: Any) -> None:
         "declared-sensitivity",
         "hidden-sample",
         "sample-summed",
+        "fresh-samples",
     ]
 
 
