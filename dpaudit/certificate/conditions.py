@@ -171,7 +171,8 @@ class Code(StrEnum):
         "unmoved-most",
         "releases that no pair changed cost half of the budget or more",
         "leaks in releases that no pair changed in a recording with drawn noise ({releases}); they cost "
-        "{share} of the total {scale}, half of the budget or more: add a pair that changes them",
+        "{share} of the total {scale}, half of the budget or more: give a pair of public data that "
+        "changes them (`--pair`)",
     )
     UNMOVED_SHARE = (
         "unmoved-share",
@@ -187,8 +188,8 @@ class Code(StrEnum):
     PAIRS_NOT_SEARCHED = (
         "pairs-not-searched",
         "a replay did not search for worse pairs",
-        "pairs that reveal more than the given ones: no change is known for their kind of records, they "
-        "differ in several records, or a unit may have several records",
+        "pairs with other records: the search changes one record, but these pairs differ in several "
+        "records, their data are of an unknown kind, or one unit may have several records",
     )
     FIXED_QUERIES = (
         "fixed-queries",

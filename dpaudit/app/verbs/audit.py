@@ -189,7 +189,7 @@ def audit(
     else:
         head = line(f"{name_of(chosen.algorithm)}: {found.claim or 'nothing claimed'}")
         print_text(head, *audit_page(found))
-    write_pair(folder, kept, target)
+    write_pair(ctx, folder, kept, target)
     if found.verdict is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and found.verdict is Experiment.INCONCLUSIVE:

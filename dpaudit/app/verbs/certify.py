@@ -186,7 +186,7 @@ def certify(
         note(files)
     else:
         print_text(unwrapped(files))
-    write_pair(folder, kept, target)
+    write_pair(ctx, folder, kept, target)
     for finding in found.divergences:
         note(f"for the data's holder alone: {finding_words(finding)}")
     if found.raised:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -269,15 +270,17 @@ def test_the_smallest_pair_is_a_file_that_runs_again(
 
     def ended(*words: str) -> Any:
         with pytest.raises(SystemExit) as end:
-            main([*words, *claim])
+            main([*words])
         return end.value.code
 
-    assert ended(verb, f"{target}:scaled", "--pair", f"{target}:pair", "-o", str(out)) == 1
+    options = ["--output-format=json", "--seed", "3", "--memory", "4000", f"-o{out}", *claim]
+    assert ended(verb, "--pair", f"{target}:pair", f"{target}:scaled", *options) == 1
     file = out / "pair.py"
     assert file.stat().st_mode & 0o777 == 0o600
-    assert str(file) in capfd.readouterr().err.replace("\n", "")
-    again = ["audit", f"{target}:scaled", "--pair", f"{file}:pair", "--no-search-pairs", "--trials", "1"]
-    assert ended(*again) == 1
+    again = shlex.split(capfd.readouterr().err.rpartition("run it again: ")[2])
+    expected = ["dpaudit", "audit", f"{target}:scaled", "--pair", f"{file}:pair"]
+    assert again == [*expected, "--seed", "3", "--memory", "4000", *claim]
+    assert ended(*again[1:], "--no-search-pairs", "--trials", "1") == 1
     capfd.readouterr()
 
 
