@@ -42,9 +42,10 @@ def write_pair(ctx: click.Context, folder: Path | None, sources: Sequence[str], 
 
 def _audit_again(ctx: click.Context, path: Path, target: str) -> str:
     """Return the command that audits the target on a pair's file, with the options of this command."""
-    from dpaudit.app.verbs.audit import audit
-
-    shared = {parameter.name for parameter in audit.params} - {"pair_reference", "folder", "output_format"}
+    root = ctx.find_root()
+    audit = root.command.get_command(root, "audit") if isinstance(root.command, click.Group) else None
+    known = {parameter.name for parameter in audit.params} if audit is not None else set()
+    shared = known - {"pair_reference", "folder", "output_format"}
     options = {name: one for one in ctx.command.params for name in (*one.opts, *one.secondary_opts)}
     words = shlex.split(ctx.meta[COMMAND])
     words = words[words.index(str(ctx.info_name)) + 1 :]
