@@ -108,14 +108,16 @@ def chained(previous: str, canonical: bytes) -> str:
 class LedgerFacts:
     """What a ledger holds beside its releases, whether these are kept in memory or not."""
 
-    #: Whether curators of this process wrote all releases: never of a file, which anybody may have written.
-    by_curator: bool = False
-
     def __init__(self, header: Header, *, hashed: bool = True) -> None:
         self.header = header
         self.complete = False  # whether the footer was written, or read
         self.hashed = hashed  # False for a file written without hashes: accounted for, never certified
         self._hash = ""
+
+    @property
+    def by_curator(self) -> bool:
+        """Whether curators of this process wrote all releases; never of a file, which anybody can write."""
+        return False
 
     @property
     def claim(self) -> Claim | None:

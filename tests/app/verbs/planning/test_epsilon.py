@@ -166,7 +166,7 @@ def test_text_has_every_scale_and_what_is_not_checked(dpaudit: Any) -> None:
     assert float(rows["rho of zCDP"]) == 2.5
     assert rows["pure epsilon"] == "none known"
     assert {f"epsilon at delta {delta}" for delta in ("1e-05", "1e-06", "1e-09")} <= set(rows)
-    assert "keep their places in the stream" in result.stdout
+    assert "leaves a zero at its place in the stream" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
