@@ -29,6 +29,7 @@ from dpaudit.processes.hosted import HostedData
 
 #: Runs, at most: two for each pair that is tried.
 RUNS: Final = 60
+_NOISES: Final = 6  # with which the given pair is tried first
 _SHORT: Final = 100  # characters of a data set that is shown in a line
 
 
@@ -45,10 +46,11 @@ def smallest_pair(
 ) -> CandidatePair | None:
     """Return the smallest pair tried that shows a finding, or whose loss contradicts a guarantee.
 
-    None if one more recording on the pair that is made smaller does not show it again.
+    None if a few recordings on the pair that is made smaller do not show it again. All pairs are tried with
+    the noise of the one that does.
     """
-    shrinking = _Shrinking(runs, np.random.SeedSequence([seed, 0x511A]), wanted)
-    return shrinking.smallest(made) if shrinking.shows(made) else None
+    each = (_Shrinking(runs, [seed, 0x511A, noise], wanted) for noise in range(_NOISES))
+    return next((one.smallest(made) for one in each if one.shows(made)), None)
 
 
 def in_words(made: CandidatePair, *, private: bool, host: Host | None) -> Smallest:
@@ -63,8 +65,8 @@ def in_words(made: CandidatePair, *, private: bool, host: Host | None) -> Smalle
 class _Shrinking:
     """Tries smaller pairs that still show a finding, or whose loss still contradicts a guarantee."""
 
-    def __init__(self, runs: Runs, seeds: np.random.SeedSequence, wanted: Finding | AnyGuarantee) -> None:
-        self._runs, self._seeds, self._wanted = runs, seeds, wanted
+    def __init__(self, runs: Runs, noise: Sequence[int], wanted: Finding | AnyGuarantee) -> None:
+        self._runs, self._noise, self._wanted = runs, noise, wanted
         self._left = RUNS
 
     def smallest(self, made: CandidatePair) -> CandidatePair:
@@ -139,7 +141,7 @@ class _Shrinking:
             pair = made.pair()
             runs = replace(made.runs(self._runs), moved=set())
             with np.errstate(all="ignore"):
-                recorded = runs.record(pair.data, LiveNoise(self._seeds.spawn(1)[0]))
+                recorded = runs.record(pair.data, LiveNoise(np.random.SeedSequence(self._noise)))
                 other = runs.replay(pair.neighbour, recorded)
             errors = [side.error for side in (recorded, other)]
             wanted = self._wanted

@@ -307,6 +307,14 @@ def _verdict(algorithm: Algorithm, pair: Pair, unit: str, relation: Any) -> str:
 
 
 def _cases(name: str, algorithm: Any, pair: str) -> list[Case]:
+    return cases_of(name, algorithm, pair, _PAIRS[pair], shown=r".*records?\b.*")
+
+
+def cases_of(name: str, algorithm: Any, pair: str, given: Pair, shown: str = ".*") -> list[Case]:
+    """A planted fault and its twin, on a pair of records removed if its name says so, else replaced.
+
+    `shown` is a pattern for the smallest pair in words.
+    """
     relation = "add-or-remove-one" if pair.endswith("removed") else "replace-one"
     unit = "trajectory" if pair == "trajectories" else "record"
     made = []
@@ -316,10 +324,10 @@ def _cases(name: str, algorithm: Any, pair: str) -> list[Case]:
             def target(data: Any, curator: Curator) -> Any:
                 return algorithm(data, curator, planted=planted)
 
-            return _verdict(target, _PAIRS[pair], unit, relation)
+            return _verdict(target, given, unit, relation)
 
         what = f"{name}, {pair}" + ("" if planted else ": innocent twin")
-        expected = r"REFUTED (sensitivity|leak|control-flow).*records?\b.*" if planted else "NOT_REFUTED"
+        expected = rf"REFUTED (sensitivity|leak|control-flow){shown}" if planted else "NOT_REFUTED"
         made.append(Case("preprocessing", what, planted, verdict, expected))
     return made
 
