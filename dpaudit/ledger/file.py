@@ -36,10 +36,10 @@ _BYTES_BETWEEN_PROGRESS = 1 << 20
 class LedgerStream(LedgerFacts):
     """A ledger file, read once from its first line to its last; a context, in which the file is open.
 
-    The constructor reads the header. Iterating yields the releases in order; `complete`,
-    `hash` and `number` are about what has been read so far. Options and errors are those of `Ledger.read`,
-    raised by the constructor about the header, else while iterating. `progress` is called now and then with
-    the number of bytes read since the last call.
+    The constructor reads the header. Iterating yields the releases in order. `complete`, `hash` and
+    `number` are about the blocks of lines read so far. Options and errors are those of `Ledger.read`, raised
+    by the constructor about the header, else while iterating. `progress` is called now and then with the
+    number of bytes read since the last call.
     """
 
     def __init__(
@@ -64,32 +64,29 @@ class LedgerStream(LedgerFacts):
             raise
         super().__init__(header, hashed=hashed)
         self._hash = digest
-        self._releases = self._one_by_one()
         self._blocks = self._in_blocks()
-        self._reading: Iterator[object] = self._blocks
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._releases.close()
         self._blocks.close()
         self._lines.close()
 
     def __iter__(self) -> Iterator[Release]:
-        self._reading = self._releases
-        return self._releases
+        for found in self._blocks:
+            if isinstance(found, PlainReleases):
+                yield from found
+            else:
+                yield found
 
     def blocks(self) -> Iterator[Release | PlainReleases]:
-        """The releases in order, plain ones that stand together in columns; instead of iterating.
-
-        What has been read is then known to the end of a block.
-        """
+        """The releases in order, plain ones that stand together in columns; instead of iterating."""
         return self._blocks
 
     def read_to_the_end(self) -> None:
         """Read the rest, only to check it."""
-        for _ in self._reading:
+        for _ in self._blocks:
             pass
 
     def _read_lines(self) -> Generator[bytes, None, None]:
@@ -133,19 +130,12 @@ class LedgerStream(LedgerFacts):
             require_exact_numbers(line, where)
         return header, hashed, digest
 
-    def _one_by_one(self) -> Generator[Release, None, None]:
-        yield from self._read_releases(self._lines)
-        self._require_end()
-
     def _in_blocks(self) -> Generator[Release | PlainReleases, None, None]:
         for found in in_blocks(self._lines, self._read_block):
             if isinstance(found, PlainReleases):
                 yield found
             else:
                 yield from self._read_releases(found)
-        self._require_end()
-
-    def _require_end(self) -> None:
         if not self.complete and self.hashed and not self._allow_truncated:
             missing = f"no footer after {self.number} releases: the run was cut short, or lines are gone"
             raise LedgerTruncated(missing, where=str(self.path))
