@@ -94,6 +94,10 @@ def calibrate(
 ) -> Calibrated:
     """The least noise with which `count` runs of a mechanism together meet a target.
 
+    >>> from dpaudit import L2, ZCDP, Gaussian, calibrate
+    >>> calibrate(Gaussian(sigma=1.0, sensitivity=L2(1.0)), ZCDP(rho=0.125)).mechanism.sigma
+    2.0
+
     The prototype's own noise does not matter; only what Poisson sampling amplifies depends on the relation.
     Raises `InvalidParameter`: a count below 1, or a sensitivity of 0, which needs no noise; `CannotBound`:
     the mechanism cannot meet it, has no noise to choose, or two accountants disagree.

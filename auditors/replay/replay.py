@@ -105,6 +105,14 @@ def replay(
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
 
+    >>> from dpaudit import L1, Claim, Laplace, Pair, PureDP, replay
+    >>> def leaks(rows, curator):
+    ...     noisy = curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+    ...     return noisy, max(rows)  # which leaves beside the curator
+    >>> claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
+    >>> [one.kind for one in replay(leaks, [Pair([1, 9], [1])], claim=claim, in_process=True).findings]
+    ['leak']
+
     Args:
         algorithm: any callable ``(data, curator) -> output``; it is copied before each run, like the data.
         pairs: neighbouring pairs.

@@ -65,12 +65,7 @@ COMMANDS: Registry[click.Command] = Registry(
 )
 
 #: Verbs that run no code of a user's, with products of matrices too small for threads.
-COMPUTING = {
-    "verify",
-    "epsilon",
-    "calibrate",
-    "convert",
-    "import",
+COMPUTING = {"verify", "epsilon", "calibrate", "convert", "import"} | {
     "diff",
     "limits",
     "report",

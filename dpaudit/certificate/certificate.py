@@ -242,6 +242,15 @@ def judge(
 
     `diverged` is whether the run on the data diverged from its twin's.
 
+    >>> from dpaudit import L1, Claim, Laplace, PureDP, account, judge, run
+    >>> def count(rows, curator):
+    ...     return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+    >>> claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
+    >>> ledger = run(count, ["a", "b"], claim=claim).ledger
+    >>> found = judge(ledger, account(ledger), [], command="count")
+    >>> str(found.proof), str(found.experiment)
+    ('PROVED', 'INCONCLUSIVE')
+
     Raises `NotCertifiable`: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
     claimed, or the accounting was made from another ledger, or a release is not on its sampler's grid.
     """

@@ -37,20 +37,36 @@ class Sensitivity(Model):
 
 
 def L1(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the sum of absolute values, which the Laplace mechanism needs."""
+    """A sensitivity in the sum of absolute values, which the Laplace mechanism needs.
+
+    >>> L1(1.0).norm
+    'l1'
+    """
     return Sensitivity(value=value, norm="l1", basis=basis)
 
 
 def L2(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the Euclidean norm, which the Gaussian mechanism needs."""
+    """A sensitivity in the Euclidean norm, which the Gaussian mechanism needs.
+
+    >>> L2(2.0, basis="proved")
+    Sensitivity(value=2.0, norm='l2', basis='proved')
+    """
     return Sensitivity(value=value, norm="l2", basis=basis)
 
 
 def Frobenius(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the Euclidean norm of all of a matrix's entries, for symmetric matrices."""
+    """A sensitivity in the Euclidean norm of all of a matrix's entries, for symmetric matrices.
+
+    >>> Frobenius(1.0).norm
+    'frobenius'
+    """
     return Sensitivity(value=value, norm="frobenius", basis=basis)
 
 
 def RKHS(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the norm of a kernel's function space, which the Gaussian process needs."""
+    """A sensitivity in the norm of a kernel's function space, which the Gaussian process needs.
+
+    >>> RKHS(1.0).norm
+    'rkhs'
+    """
     return Sensitivity(value=value, norm="rkhs", basis=basis)

@@ -149,6 +149,12 @@ class Curator(Admission):
     ) -> Array:
         """Release a vector, a matrix or a number through a mechanism.
 
+        >>> from dpaudit import L1, Laplace, run
+        >>> def count(rows, curator):
+        ...     return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+        >>> run(count, ["a", "b"], seed=7).ledger.releases[0].mechanism.scale
+        2.0
+
         Args:
             value: the query's answer, in doubles or exactly; with ``count`` > 1 its first axis runs over the
                 repetitions.
@@ -206,6 +212,13 @@ class Curator(Admission):
         and the noise alone. Each row's norm is at most the bound, compared as integers, and rounding towards
         zero never lengthens a row. The integers are added exactly, so that a row contributes itself, whatever
         the order and the number of the others, and two neighbouring sums differ by one such row, or two.
+
+        >>> from dpaudit import L2, Gaussian, NoNoise, run
+        >>> def total(rows, curator):
+        ...     noise = Gaussian(sigma=2.0, sensitivity=L2(2.0))
+        ...     return curator.release_sum(rows, bound=1.0, mechanism=noise, label="total")
+        >>> run(total, [[3.0, 4.0], [0.0, 0.5]], noise=NoNoise()).output.round(6).tolist()
+        [0.6, 1.3]
 
         Args:
             contributions: [n, ...], one row per unit of privacy.

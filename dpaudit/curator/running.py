@@ -57,6 +57,13 @@ def run(
 ) -> Run:
     """Run `algorithm` on `data` and return its output with a finished ledger.
 
+    >>> from dpaudit import L1, Laplace, run
+    >>> def count(rows, curator):
+    ...     return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+    >>> made = run(count, ["a", "b"], seed=7)
+    >>> [release.label for release in made.ledger], made.ledger.complete
+    (['count'], True)
+
     Args:
         algorithm: any callable ``(data, curator) -> output``.
         data: the private records.

@@ -8,8 +8,7 @@ core, accountants and auditors need to know about a mechanism are methods of its
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias, get_args
 
-from pydantic import Field
-from pydantic_core import core_schema
+from pydantic import Field, SerializationInfo, WrapSerializer, WrapValidator
 
 from dpaudit.errors import UnknownKind
 from dpaudit.mechanisms.additive import Gaussian, Laplace, SymmetricGaussian
@@ -86,12 +85,9 @@ OWN_KINDS: dict[str, type[AnyMechanism]] = {
 
 def _is_kind(name: str, entry: Any) -> bool:
     """Whether a class may be added: a subclass of ours could keep the proof and change the noise."""
-    if isinstance(entry, type) and issubclass(entry, tuple(OWN_KINDS.values())):
+    if not isinstance(entry, type) or issubclass(entry, tuple(OWN_KINDS.values())):
         return False
-    is_mechanism = (
-        isinstance(entry, type) and issubclass(entry, BaseMechanism) and "kind" in entry.model_fields
-    )
-    return is_mechanism and entry.model_fields["kind"].default == name
+    return issubclass(entry, BaseMechanism) and getattr(entry.model_fields.get("kind"), "default", "") == name
 
 
 #: Mechanisms by their kinds, with those that installed packages add.
@@ -103,41 +99,29 @@ KINDS: Registry[type[AnyMechanism]] = Registry(
 )
 
 
-class _OrAdded:
-    """Reads and writes the mechanisms of other packages beside the union of ours."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        ours = handler(source)
-        writing = core_schema.wrap_serializer_function_ser_schema(_written, info_arg=True, schema=ours)
-        return core_schema.no_info_wrap_validator_function(_read, ours, serialization=writing)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
-        return handler(schema["schema"])
-
-
 def _read(value: Any, ours: Callable[[Any], Any]) -> Any:
     kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
     if not isinstance(kind, str) or kind in OWN_KINDS:
         return ours(value)
     if kind not in KINDS:
-        remedy = (
-            f"{did_you_mean(kind, KINDS)}known kinds: {', '.join(KINDS)}; or install the package that adds it"
-        )
+        known = f"known kinds: {', '.join(KINDS)}; or install the package that adds it"
+        remedy = did_you_mean(kind, KINDS) + known
         raise UnknownKind(f"unknown kind {kind!r}", where="mechanism", remedy=remedy)
     added = KINDS[kind]
     return value if type(value) is added else added.model_validate(value)
 
 
-def _written(value: Any, ours: Callable[[Any], Any], info: Any) -> Any:
-    if type(value) is OWN_KINDS.get(value.kind):
-        return ours(value)
+def _written(value: Any, info: SerializationInfo) -> Any:
     return value.model_dump(mode=info.mode, by_alias=info.by_alias, exclude_none=info.exclude_none)
 
 
-#: A mechanism as a field of a model, told apart by its kind.
-Mechanism = Annotated[AnyMechanism, Field(discriminator="kind"), _OrAdded]
+#: A mechanism as a field of a model, told apart by its kind; a lambda leaves it the JSON schema of ours.
+Mechanism = Annotated[
+    AnyMechanism,
+    Field(discriminator="kind"),
+    WrapValidator(_read),
+    WrapSerializer(lambda one, ours, info: ours(one) if one.kind in OWN_KINDS else _written(one, info)),
+]
 
 
 __all__ = [

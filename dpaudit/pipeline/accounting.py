@@ -28,6 +28,13 @@ def account(
 ) -> Accounting:
     """Bound a ledger on a claim's scale, in total and release by release.
 
+    >>> from dpaudit import L1, Claim, Laplace, PureDP, account, run
+    >>> def count(rows, curator):
+    ...     return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+    >>> claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
+    >>> account(run(count, ["a", "b"], claim=claim, seed=7).ledger).verdict
+    <Proof.PROVED: 'PROVED'>
+
     Args:
         ledger: in memory, or a stream of a file, which is read to its end.
         claim: left out, the ledger's own; where that has none, bounds are given as zCDP.
@@ -101,6 +108,16 @@ def verify(
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
     """Check a ledger file's integrity and account for it.
+
+    >>> import tempfile
+    >>> from dpaudit import Gaussian, Header, L2, Ledger, Release, ZCDP, Claim, verify
+    >>> claim = Claim(ZCDP(rho=0.125))
+    >>> ledger = Ledger(Header(algorithm="sums", unit="row", neighbouring="replace-one", claim=claim))
+    >>> ledger.append(Release(label="sum", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))))
+    >>> ledger.finish()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     str(verify(ledger.write(f"{folder}/ledger.jsonl")).accounting.verdict)
+    'PROVED'
 
     `claim` is what to judge, or makes it of the claim that the file states; `allow_unhashed` also accounts
     for a file written by hand; `progress` is called with each number of bytes read; the rest as in `account`.

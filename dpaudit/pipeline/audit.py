@@ -82,6 +82,17 @@ def audit(
 ) -> Audit:
     """Try to refute a claim on neighbouring data.
 
+    >>> from dpaudit import L1, Claim, Laplace, PureDP, audit
+    >>> def count(rows, curator):
+    ...     return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+    >>> claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
+    >>> found = audit(count, (["a", "b"], ["a"]), claim=claim)
+    >>> found.method, str(found.verdict)
+    ('replay', 'NOT_REFUTED')
+    >>> halved = Claim(PureDP(epsilon=0.25), unit="row", neighbouring="add-or-remove-one")
+    >>> str(audit(count, (["a", "b"], ["a"]), claim=halved).verdict)
+    'REFUTED'
+
     Args:
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`, which draws its own noise.
         pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
@@ -214,6 +225,13 @@ def one_run(
     higher where a canary looks as if it had been in, and booleans [m], whether it was. Two lists of such
     arrays are those of several independent runs. Each canary must have been included by a fair coin of its
     own, which nothing else depends on.
+
+    >>> import numpy as np
+    >>> from dpaudit import Claim, PureDP, one_run
+    >>> coins = np.random.default_rng(0).random(1000) < 0.5
+    >>> claim = Claim(PureDP(epsilon=1.0), unit="row", neighbouring="add-or-remove-one")
+    >>> str(one_run(coins.astype(float), coins, claim=claim).verdict)  # each score gives its coin away
+    'REFUTED'
 
     `guesses` is how many coins are guessed; left out, the number is chosen for the claim. Under a claim of
     GDP the bound is on mu, else on epsilon; neither supposes a form of the privacy curve. All else is as in

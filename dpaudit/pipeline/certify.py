@@ -230,6 +230,14 @@ def certify(
 ) -> Certificate:
     """Run an algorithm on data, account for every release, audit it and judge its claim.
 
+    >>> from dpaudit import L1, Claim, Laplace, PureDP, certify
+    >>> def count(rows, curator):
+    ...     return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+    >>> claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
+    >>> found = certify(count, ["a", "b"], claim=claim, pairs=(["a", "b"], ["a"]), seed=7)
+    >>> str(found.proof), str(found.experiment), found.publishable  # a seeded run is not to be published
+    ('PROVED', 'NOT_REFUTED', False)
+
     Args:
         algorithm: any callable ``(data, curator) -> output``.
         data: the private records.

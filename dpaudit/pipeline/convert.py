@@ -20,6 +20,11 @@ def convert(
 
     Epsilon is wanted at each of `deltas`, the Renyi divergence at each of `orders`.
 
+    >>> from dpaudit import ZCDP, convert
+    >>> row = next(row for row in convert(ZCDP(rho=0.5), deltas=[1e-6]) if row.guarantee.kind == "approx-dp")
+    >>> str(row.guarantee)
+    '(5.22153, 1e-06)-DP'
+
     Raises `InvalidParameter`: a delta or an order outside its range; `CannotBound`: no bound is known for a
     figure as large.
     """

@@ -31,6 +31,10 @@ def epsilon(
 
     Releases have counts of their own. What Poisson sampling amplifies depends on the relation.
 
+    >>> from dpaudit import L1, Laplace, epsilon
+    >>> round(epsilon(Laplace(scale=20.0, sensitivity=L1(1.0)), 1e-6, count=100).guarantee.epsilon, 4)
+    2.1933
+
     Raises `InvalidParameter`: no releases, a count below 1 or beside releases, a delta outside (0, 1);
     `CannotBound`: no accountant has a bound.
     """

@@ -20,14 +20,10 @@ class Support:
     """What the toolkit can do with a mechanism.
 
     Attributes:
-        kind: of the mechanism.
         parameters: the names of its fields.
-        accountants: which accountants bound it: ``gdp``, ``zcdp``, ``pure``, ``rdp``, ``pld``; by their
-            order in a ledger's accounting, from cheap to costly.
-        refused: why each of the others cannot.
+        accountants: which accountants bound it, from cheap to costly; `refused` has why the others do not.
         drawn_by: the method of `Curator` that releases through it; None: no curator runs it.
-        sampler: who draws its noise: ``exact`` (from fair bits), ``floating-point`` or ``caller``; None if no
-            curator runs it.
+        sampler: who draws its noise: ``exact`` (from fair bits), ``floating-point`` or ``caller``.
         audits: which audits judge a release: ``replay`` (its queries on both data sets), ``loss`` (its exact
             privacy loss), ``sampler`` (its noise against its distribution), ``sampling`` (the run's output).
         package: the package that adds the mechanism, with its version; None for one of ours.
@@ -82,12 +78,7 @@ def supports(
             bounding.append(name)
     method, kind = mechanism.released_by, type(mechanism)
     knows_density = kind.log_likelihood is not BaseMechanism.log_likelihood
-    tests = {
-        "replay": True,
-        "loss": knows_density,
-        "sampler": sampler_is_tested(mechanism),
-        "sampling": True,
-    }
+    tests = {"replay": True, "loss": knows_density, "sampler": sampler_is_tested(mechanism), "sampling": True}
     sampler = "exact" if mechanism.drawn_exactly else "floating-point"
     return Support(
         kind=mechanism.kind,

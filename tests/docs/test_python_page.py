@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import re
 from pathlib import Path
 
@@ -15,6 +16,13 @@ def test_the_session_prints_what_is_shown() -> None:
     failed, tried = doctest.testfile(str(PAGE), module_relative=False)
     assert tried > 10
     assert failed == 0
+
+
+def test_every_public_function_shows_itself_at_work() -> None:
+    """Their examples are run as doctests: `testpaths` in pyproject.toml names the package."""
+    functions = [name for name in dpaudit.__all__ if inspect.isfunction(getattr(dpaudit, name))]
+    assert [name for name in functions if ">>> " not in (getattr(dpaudit, name).__doc__ or "")] == []
+    assert "certify" in functions
 
 
 def test_the_table_names_functions_that_are_there() -> None:
