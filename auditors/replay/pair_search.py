@@ -37,8 +37,8 @@ _Sides: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search came to: the worst candidate, if it is worse than every given pair, of how many."""
+class WorsePair:
+    """The worst pair that a search tried, if it is worse than every given pair, and how many it tried."""
 
     pair: Pair | None
     tried: int
@@ -71,7 +71,7 @@ def records_in(pair: Pair) -> Records | None:
     return records_of(pair.data, pair.neighbour)
 
 
-def search(runs: Runs, pairs: Sequence[Pair], *, seed: int, most: int = SEARCH_RUNS) -> Found:
+def search(runs: Runs, pairs: Sequence[Pair], *, seed: int, most: int = SEARCH_RUNS) -> WorsePair:
     """Search from each given pair whose records can be changed, the worst one first."""
     sequence = np.random.SeedSequence([seed, 0x5EA7C4])
     left = most // 2
@@ -91,7 +91,7 @@ def search(runs: Runs, pairs: Sequence[Pair], *, seed: int, most: int = SEARCH_R
             ahead, nearest = False, start
             for sides in _around(start, known, runs.neighbouring):
                 if left <= 0 or value[0] == math.inf:
-                    return Found(worst, tried)
+                    return WorsePair(worst, tried)
                 pair, tried = _pair(base, sides), tried + 1
                 now = score(pair)
                 if now > here:
@@ -99,7 +99,7 @@ def search(runs: Runs, pairs: Sequence[Pair], *, seed: int, most: int = SEARCH_R
                 if now > value:
                     worst, value = pair, now
             start = nearest
-    return Found(worst, tried)
+    return WorsePair(worst, tried)
 
 
 def _score(runs: Runs, pair: Pair, seed: np.random.SeedSequence) -> tuple[float, float]:

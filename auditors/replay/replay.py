@@ -21,7 +21,7 @@ from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.forced_samples import SampleTest, runs_needed
 from dpaudit.auditors.replay.hidden_samples import Unit, best_excess
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
-from dpaudit.auditors.replay.pair_search import Found, require_records, search
+from dpaudit.auditors.replay.pair_search import WorsePair, require_records, search
 from dpaudit.auditors.replay.public_noise import public_noise
 from dpaudit.auditors.replay.recording import (
     Recording,
@@ -33,7 +33,7 @@ from dpaudit.auditors.replay.recording import (
 )
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
-from dpaudit.auditors.replay.smallest_pair import Smallest, in_words, smallest_pair
+from dpaudit.auditors.replay.smallest_pair import DescribedPair, described, smallest_pair
 from dpaudit.auditors.replay.worse_pairs import CandidatePair, SearchResult, search_records
 from dpaudit.certificate.conditions import Code, Condition, Releases
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding
@@ -173,7 +173,7 @@ def replay(
         runs = Runs(replayed, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
         runs = runs.held_to_public(target.pairs, seed)
         searches = search_pairs or (search_pairs is None and not is_own(replayed))
-        searched = search(runs, target.pairs, seed=seed) if search_pairs else Found(None, 0)
+        searched = search(runs, target.pairs, seed=seed) if search_pairs else WorsePair(None, 0)
         audited_pairs = [*target.pairs, *searched.pairs]
         tests = exact_loss.number_of_tests(max(1, 2 * len(audited_pairs)), guarantee, delta)
         needed = math.log(tests / (1.0 - confidence))
@@ -197,7 +197,7 @@ def replay(
         made = Audit(
             method="replay",
             claim=claim,
-            pairs=len(audited_pairs) + (more.made is not None),
+            pairs=len(audited_pairs) + (more.candidate is not None),
             trials=replays or max((len(one.losses.losses) for one in audited.directions), default=FIRST),
             seed=seed,
             about="transcript",
@@ -415,12 +415,12 @@ class _Audited:
         if self.findings or not pairs:
             return SearchResult(possible=bool(self.findings))
         searched = search_records(self.runs, pairs, seed=seed, unit=unit, host=self.host, until=until)
-        if searched.made is not None:
-            self.shown = searched.made
-            self.confirm(searched.made.pair(), np.random.SeedSequence([seed, 0xC0F1]))
+        if searched.candidate is not None:
+            self.shown = searched.candidate
+            self.confirm(searched.candidate.pair(), np.random.SeedSequence([seed, 0xC0F1]))
         return searched
 
-    def smallest(self, audit: Audit, unit: str, delta: float | None) -> Smallest | None:
+    def smallest(self, audit: Audit, unit: str, delta: float | None) -> DescribedPair | None:
         """The smallest pair tried that still refutes: by the first finding or, without one, by its loss."""
         claimed = None if audit.claim is None else audit.claim.guarantee
         wanted = next(iter(self.findings.values()), claimed)
@@ -439,7 +439,7 @@ class _Audited:
         if made is None:
             return None
         private = self.runs.public is not None or made.base.stand_ins is not None
-        return in_words(made, private=private, host=self.host)
+        return described(made, private=private, host=self.host)
 
     def _refuted_by_loss(self, pair: Pair, audit: Audit, delta: float | None) -> bool:
         """Whether the loss of this pair, in other recordings, refutes the claim by itself."""

@@ -34,7 +34,7 @@ _SHORT: Final = 100  # characters of a data set that is shown in a line
 
 
 @dataclass(frozen=True)
-class Smallest:
+class DescribedPair:
     """The smallest pair, in words, and the source of a module that makes it, where it is public."""
 
     words: str
@@ -53,13 +53,13 @@ def smallest_pair(
     return next((one.smallest(made) for one in each if one.shows(made)), None)
 
 
-def in_words(made: CandidatePair, *, private: bool, host: Host | None) -> Smallest:
+def described(made: CandidatePair, *, private: bool, host: Host | None) -> DescribedPair:
     """Return a pair in words and as a source; a private pair by its sizes alone."""
     sizes = " against ".join("1 record" if len(side) == 1 else f"{len(side)} records" for side in made.sides)
     if private:
-        return Smallest(sizes, None)
+        return DescribedPair(sizes, None)
     line, source = _in_its_process(made, host)
-    return Smallest(sizes if line is None else f"{sizes}, {line}", source)
+    return DescribedPair(sizes if line is None else f"{sizes}, {line}", source)
 
 
 class _Shrinking:

@@ -110,7 +110,7 @@ class CandidatePair:
 class SearchResult:
     """The result of a search: the pair on which something differs, if any, and how many were compared."""
 
-    made: CandidatePair | None = None
+    candidate: CandidatePair | None = None
     compared: int = 0
     possible: bool = False
 
@@ -118,8 +118,8 @@ class SearchResult:
         """The pair that was found, if any."""
         return (
             []
-            if self.made is None
-            else [f"other pairs of the given records, found {self.made.pair().description}"]
+            if self.candidate is None
+            else [f"other pairs of the given records, found {self.candidate.pair().description}"]
         )
 
 

@@ -307,17 +307,19 @@ def _columns_of_frame(data: Any) -> list[Any]:
     import narwhals as nw
 
     found = nw.from_native(data, eager_only=True)
-    columns: list[Any] = [] if _is_counted(data) else [data.index.to_list()]
-    for name in found.columns:
-        values = found[name].to_numpy()
+    given = [(found[name].to_numpy(), found[name].is_null()) for name in found.columns]
+    if not _is_counted(data):
+        given.insert(0, (data.index.to_numpy(), data.index.isna()))
+    columns: list[Any] = []
+    for values, missing in given:
         if values.dtype.kind in "mM":
-            values = np.where(np.isnat(values), np.nan, values.astype(np.int64))
-        elif values.dtype.kind not in "biuf":
-            values = [
-                None if lacks else each
-                for each, lacks in zip(values.tolist(), found[name].is_null(), strict=True)
-            ]
-        columns.append(values)
+            columns.append(np.where(np.isnat(values), np.nan, values.astype(np.int64)))
+        elif values.dtype.kind in "biuf":
+            columns.append(values)
+        else:
+            columns.append(
+                [None if lacks else each for each, lacks in zip(values.tolist(), missing, strict=True)]
+            )
     return columns
 
 

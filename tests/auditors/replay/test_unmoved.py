@@ -42,8 +42,8 @@ def test_a_label_that_no_pair_moved_is_named_with_its_share_of_rho() -> None:
     assert (most.code, most.releases) == (Code.UNMOVED_MOST, Releases.of(["a"]))
     assert most.share == pytest.approx(0.5 / 0.625)
     assert sentence(most).endswith(
-        "(1 release: 'a'); they cost 80% of the total rho, half of the budget or more: add a pair that "
-        "changes them"
+        "(1 release: 'a'); they cost 80% of the total rho, half of the budget or more: give a pair of "
+        "public data that changes them (`--pair`)"
     )
 
 
