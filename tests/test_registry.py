@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from dpaudit import registry
+from dpaudit.accountants.bridges.imported_ledger import IMPORTERS
+from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.app.main import COMMANDS
+from dpaudit.auditors.libraries.routed import LIBRARIES
 from dpaudit.errors import BrokenPackage
-from dpaudit.registry import Registry
+from dpaudit.mechanisms import KINDS
+from dpaudit.pipeline.audit import METHODS
+from dpaudit.registry import FROM_WINGS, Registry, from_wing
 
 OWN = {"here": 1, "elsewhere": "math:floor"}
 #: What a package adds, and a part of the reason why it cannot be used.
@@ -60,6 +66,18 @@ def test_a_broken_entry_is_named_and_the_others_work(
     if name not in OWN:
         with pytest.raises(BrokenPackage, match=reason):
             found[name]
+
+
+@pytest.mark.parametrize("name", FROM_WINGS)
+def test_what_the_core_takes_from_a_wing_is_there(name: str) -> None:
+    assert callable(from_wing(name))
+
+
+@pytest.mark.parametrize("registry", [CATALOGUE, COMMANDS, IMPORTERS, KINDS, LIBRARIES, METHODS])
+def test_each_of_our_own_entries_is_there(registry: Registry[Any]) -> None:
+    for name in registry.own:
+        assert registry[name] is not None
+        assert registry.package(name) is None
 
 
 def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,12 +65,8 @@ COMMANDS: Registry[click.Command] = Registry(
 )
 
 #: Verbs that run no code of a user's, with products of matrices too small for threads.
-COMPUTING = {"verify", "epsilon", "calibrate", "convert", "import"} | {
-    "diff",
-    "limits",
-    "report",
-    "site",
-    "ledger",
+COMPUTING = {
+    *("verify", "epsilon", "calibrate", "convert", "import", "diff", "limits", "report", "site", "ledger"),
 }
 
 #: Modules live until the process ends: without this, a tenth of a short command is their last collection.

@@ -139,7 +139,7 @@ class Curator(Admission):
     def release(
         self,
         value: ArrayLike | OnGrid,
-        mechanism: AnyMechanism,
+        mechanism: AnyMechanism | ValueMechanism,
         *,
         label: str,
         count: int = 1,
@@ -179,7 +179,9 @@ class Curator(Admission):
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value"
             remedy = f"{_instead(mechanism)}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
-        release = self.line(label, mechanism, count, partition=partition, claimed=claimed, sample=sample)
+        release = self.line(
+            label, cast("AnyMechanism", mechanism), count, partition=partition, claimed=claimed, sample=sample
+        )
         exactly: Array | OnGrid
         if isinstance(value, OnGrid):
             exactly, query = value, as_query(value.to_doubles(), label)

@@ -15,7 +15,7 @@ from staircase.mechanism import Staircase
 def _ledger(record: Any, *, unit: str, neighbouring: str) -> Ledger:
     """A release for each entry; the log does not show the sensitivity, which is taken to be 1."""
     releases = [
-        Release(label=label, mechanism=Staircase(epsilon=epsilon, sensitivity=L1(1.0)))
+        Release(label=label, mechanism=Staircase(epsilon=epsilon, sensitivity=L1(1.0)))  # type: ignore[arg-type]
         for label, epsilon in record["staircase_log"]
     ]
     trusted = {"taken on trust": ["that each query moves by at most 1"]}
