@@ -3,9 +3,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
+from mpmath import mp
 from numpy.typing import NDArray
 from scipy.integrate import simpson
 
@@ -21,46 +21,31 @@ from dpaudit import (
     Gaussian,
     Laplace,
     Ledger,
-    Neighbouring,
-    Partition,
     Premise,
     Proof,
     PureDP,
-    Release,
     run,
 )
 from dpaudit.accountants.accounting import account, bounds
-from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import profiles
 from dpaudit.accountants.filters.filters import ZCDPFilter
 from dpaudit.certificate.conditions import Code, Condition, Releases
-from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure
 from dpaudit.errors import CannotBound, ClaimMismatch, NotCertifiable
-from dpaudit.ledger.ledger import Header
 from dpaudit.mechanisms import OpaqueApproxDP
+from tests import make, oracles
 
 GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0, "proved"))  # rho = 1/8, mu = 1/2
 LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0, "proved"))  # epsilon = 1/2
 
 
 def ledger(*mechanisms: Any, claimed: Any = None, **header: Any) -> Ledger:
-    fields = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one", **header}
-    made = Ledger(Header(**fields))
-    for index, mechanism in enumerate(mechanisms):
-        made.append(Release(label=f"r{index}", mechanism=mechanism, claimed=claimed))
-    made.finish()
-    return made
+    labelled = (make.release(m, label=f"r{index}", claimed=claimed) for index, m in enumerate(mechanisms))
+    return make.ledger(*labelled, **{"neighbouring": "replace-one", **header})
 
 
 def verdict(claim: Any, *mechanisms: Any) -> Proof | None:
     return account(ledger(*mechanisms), Claim(claim)).verdict
-
-
-def gaussian_delta(epsilon: float, mu: float) -> Any:
-    """Balle and Wang 2018, Theorem 8, at 60 digits."""
-    with mpmath.workdps(60):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +75,9 @@ def test_approximate_claims_are_judged_by_the_exact_gaussian_curve() -> None:
     assert figures == sorted(figures)
     best = accounting.bounds[0]
     assert best.method == "gdp"
-    assert gaussian_delta(best.guarantee.epsilon, 1.0) <= 1e-5
-    assert gaussian_delta(best.guarantee.epsilon * (1 - 1e-9), 1.0) > 1e-5
+    with mp.workdps(60):
+        assert oracles.gaussian_delta(1.0, best.guarantee.epsilon) <= 1e-5
+        assert oracles.gaussian_delta(1.0, best.guarantee.epsilon * (1 - 1e-9)) > 1e-5
     assert accounting.verdict is Proof.NOT_PROVED
     assert verdict(ApproxDP(epsilon=4.4, delta=1e-5), *[GAUSSIAN] * 4) is Proof.PROVED
     assert verdict(ApproxDP(epsilon=0.5, delta=1e-12), LAPLACE) is Proof.PROVED
@@ -123,7 +109,7 @@ def fourier_deltas(epsilons: Sequence[float], losses: NDArray[np.float64]) -> li
 def test_ten_thousand_different_releases_have_a_tight_total() -> None:
     """Both ends are those of an inverse Fourier transform, within 1e-7; other accountants' are far above."""
     scales = np.linspace(60.0, 90.0, 10_000)
-    releases = [Laplace(scale=scale, sensitivity=L1(1.0)) for scale in scales.tolist()]
+    releases = [make.laplace(scale) for scale in scales.tolist()]
     found = account(ledger(*releases), Claim(ApproxDP(epsilon=9.0, delta=1e-6))).bounds
     methods = {bound.method: bound.guarantee for bound in found}
     assert found[0].method == "pld"
@@ -197,10 +183,7 @@ def test_more_noise_or_fewer_releases_never_cost_more() -> None:
     wanted = [ZCDP(rho=0.0), GDP(mu=0.0), ApproxDP(epsilon=0.0, delta=1e-6), RDP(alpha=2.0, epsilon=0.0)]
 
     def least(sigma: float, count: int, guarantee: Any) -> float:
-        noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
-        composition = compose([Release(label="x", mechanism=noise, count=count)], Neighbouring.REPLACE_ONE)
-        first = bounds(composition, guarantee)[0].guarantee
-        return next(getattr(first, name) for name in ("rho", "mu", "epsilon") if hasattr(first, name))
+        return leading_figure(bounds(make.composition((make.gaussian(sigma), count)), guarantee)[0].guarantee)
 
     for guarantee in wanted:
         quieter = [least(sigma, 5, guarantee) for sigma in (0.3, 1.0, 1.001, 30.0)]
@@ -210,12 +193,7 @@ def test_more_noise_or_fewer_releases_never_cost_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [
-        Gaussian(sigma=1e-300, sensitivity=L2(1e10)),
-        Gaussian(sigma=5e-324, sensitivity=L2(1.0)),
-        Laplace(scale=1e-300, sensitivity=L1(1e300)),
-    ],
+    "mechanism", [make.gaussian(1e-300, 1e10), make.gaussian(5e-324), make.laplace(1e-300, 1e300)]
 )
 @pytest.mark.parametrize(
     "wanted", [ZCDP(rho=1.0), GDP(mu=1.0), ApproxDP(epsilon=1.0, delta=0.1), RDP(alpha=2.0, epsilon=1.0)]
@@ -224,7 +202,7 @@ def test_a_cost_past_every_double_is_refused(mechanism: Any, wanted: Any) -> Non
     with pytest.raises(CannotBound):
         account(ledger(mechanism), Claim(wanted))
     with pytest.raises(CannotBound):
-        profiles(compose([Release(label="x", mechanism=mechanism)], Neighbouring.REPLACE_ONE))
+        profiles(make.composition(mechanism))
 
 
 def test_what_is_taken_on_trust_is_listed() -> None:
@@ -232,14 +210,14 @@ def test_what_is_taken_on_trust_is_listed() -> None:
         Condition(code=code, replayed=False) for code in (Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER)
     )
     assert account(ledger(GAUSSIAN)).not_checked == (fixed, only)
-    declared = account(ledger(*[Gaussian(sigma=2.0, sensitivity=L2(1.0))] * 7)).not_checked[0]
+    declared = account(ledger(*[make.gaussian(2.0)] * 7)).not_checked[0]
     assert declared.code is Code.DECLARED_SENSITIVITY
     assert declared.releases == Releases(number=7, labels=("r0", "r1", "r2", "r3", "r4"), more_labels=True)
     made = Ledger(ledger().header)
-    made.append(Release(label="x", mechanism=GAUSSIAN, partition="half"))
+    made.append(make.release(GAUSSIAN, part="half"))
     assert {Code.NO_FOOTER, Code.SPLIT_BY_POSITION} <= {one.code for one in account(made).not_checked}
     assert Code.SPLIT_BY_VALUES not in {one.code for one in account(made).not_checked}
-    made.append(Release(label="x", mechanism=GAUSSIAN, partition=Partition(part="a", by="values")))
+    made.append(make.release(GAUSSIAN, part="a", by="values"))
     assert Code.SPLIT_BY_VALUES in {one.code for one in account(made).not_checked}
     made.hashed = False
     assert Condition(code=Code.NO_HASHES) in account(made).not_checked
@@ -254,10 +232,7 @@ def test_what_is_taken_on_trust_is_listed() -> None:
 def test_an_opaque_release_without_a_claim_of_its_own_is_shown_where_it_has_a_bound(delta: float) -> None:
     """It fails with probability delta, so there is no epsilon at a smaller one."""
     opaque = OpaqueApproxDP(epsilon=0.5, delta=delta, justification="another library's proof")
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
-    ledger.append(Release(label="opaque", mechanism=opaque))
-
-    accounting = account(ledger, Claim(ApproxDP(epsilon=0.5, delta=delta)))
+    accounting = account(make.ledger(opaque), Claim(ApproxDP(epsilon=0.5, delta=delta)))
     assert accounting.verdict == "PROVED"
     (release,) = accounting.releases
     assert isinstance(release.proved, ApproxDP)

@@ -12,17 +12,13 @@ from dpaudit import (
     ZCDP,
     ApproxDP,
     Claim,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
     ExponentialKernel,
     Frobenius,
-    Gaussian,
     GaussianProcess,
     GaussianSparseVector,
     Header,
     KeySelection,
-    Laplace,
     Ledger,
     MatrixMechanism,
     MixtureOfGaussians,
@@ -36,7 +32,6 @@ from dpaudit import (
     PureDP,
     RandomAllocation,
     RandomizedResponse,
-    Release,
     ReportNoisyMax,
     SampledRecords,
     Shuffled,
@@ -50,6 +45,7 @@ from dpaudit import (
 )
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.errors import DpauditError
+from tests import make
 from tests.sweeps import sweep
 
 RATES = (1e-300, 1e-290, 1e-41, 1e-3, 1.0 - 1e-16)
@@ -73,10 +69,10 @@ def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
 BANDED = Toeplitz(coefficients=(1.0, 0.5))
 SIZES = (1e-300, 1e-20, 1.0, 1e20, 1e300)
 MECHANISMS: list[Any] = [
-    *(Gaussian(sigma=s, sensitivity=L2(v)) for s, v in itertools.product(SIZES, SIZES)),
-    *(Laplace(scale=s, sensitivity=L1(v)) for s, v in itertools.product(SIZES, SIZES)),
-    *(DiscreteGaussian(sigma=s, sensitivity=L2(v)) for s, v in itertools.product(SIZES, (1.0, 2.0**60))),
-    *(DiscreteLaplace(scale=s, sensitivity=L1(v)) for s, v in itertools.product(SIZES, (1.0, 2.0**60))),
+    *(make.gaussian(s, v) for s, v in itertools.product(SIZES, SIZES)),
+    *(make.laplace(s, v) for s, v in itertools.product(SIZES, SIZES)),
+    *(make.discrete_gaussian(s, v) for s, v in itertools.product(SIZES, (1.0, 2.0**60))),
+    *(make.discrete_laplace(s, v) for s, v in itertools.product(SIZES, (1.0, 2.0**60))),
     *(SymmetricGaussian(dimension=3, sigma=s, sensitivity=Frobenius(1.0)) for s in SIZES),
     *(TreeAggregation(sigma=s, sensitivity=L2(1.0), steps=n) for s in SIZES for n in (1, 10**9)),
     *(GaussianProcess(sigma=s, sensitivity=RKHS(1.0), kernel=ExponentialKernel(beta=1.0)) for s in SIZES),
@@ -91,7 +87,7 @@ MECHANISMS: list[Any] = [
     *(
         PrivateSelection(releases=(TrialRelease(mechanism=noise, count=n),), repetitions=law)
         for s, n in itertools.product(SIZES, (1, 10**12))
-        for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+        for noise in (make.gaussian(s), make.laplace(s))
         for law in (
             NegativeBinomial(eta=1e-300, gamma=1e-300),
             NegativeBinomial(eta=1e300, gamma=1.0 - 2.0**-53),
@@ -119,7 +115,7 @@ MECHANISMS: list[Any] = [
         PoissonSampled(rate=rate, mechanism=noise)
         for rate in RATES
         for s in SIZES
-        for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+        for noise in (make.gaussian(s), make.laplace(s))
     ),
     *(
         MatrixMechanism(
@@ -127,13 +123,9 @@ MECHANISMS: list[Any] = [
         )
         for s, n, b in itertools.product(SIZES, (1, 10**9), (1, 2))
     ),
+    *(RandomAllocation(steps=n, mechanism=make.gaussian(s)) for s in SIZES for n in (1, 3)),
     *(
-        RandomAllocation(steps=n, mechanism=Gaussian(sigma=s, sensitivity=L2(1.0)))
-        for s in SIZES
-        for n in (1, 3)
-    ),
-    *(
-        SampledRecords(rate=rate, records=3, mechanism=Gaussian(sigma=s, sensitivity=L2(1.0)))
+        SampledRecords(rate=rate, records=3, mechanism=make.gaussian(s))
         for rate, s in itertools.product(RATES, SIZES)
     ),
     *(MixtureOfGaussians(sigma=s, sensitivities=(0.0, 1e300), probabilities=(0.5, 0.5)) for s in SIZES),
@@ -152,7 +144,7 @@ def test_only_the_projects_own_errors_come_out(mechanism: Any) -> None:
     for guarantee, relation, count in itertools.product(CLAIMS, relations, (1, 10**12)):
         header = {"algorithm": "a", "unit": "row", "neighbouring": relation, "trust_model": "central"}
         ledger = Ledger(Header.model_validate({**header, "claim": Claim(guarantee)}))
-        ledger.append(Release(label="r", mechanism=mechanism, count=count))
+        ledger.append(make.release(mechanism, count))
         ledger.finish()
         try:
             found = account(ledger)

@@ -8,17 +8,13 @@ import pytest
 
 from dpaudit import (
     GDP,
-    L1,
     L2,
     ZCDP,
     ApproxDP,
     Claim,
     Gaussian,
-    Laplace,
     Ledger,
-    Neighbouring,
     OpaquePureDP,
-    Partition,
     Proof,
     PureDP,
     RandomizedResponse,
@@ -29,34 +25,22 @@ from dpaudit.accountants.composition.composition import compose
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.ledger import Header
-from dpaudit.mechanisms import DiscreteLaplace
+from tests import make
 from tests.sweeps import sweep
 
-HEADER = Header(
-    algorithm="a",
-    unit="u",
-    neighbouring=Neighbouring.REPLACE_ONE,
-    claim=Claim(ZCDP(rho=1e6)),
-    schedule="fixed",
-)
-GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))  # rho = 1/8
-LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))  # epsilon = 1/2
+HEADER = make.header("replace-one", unit="u", claim=Claim(ZCDP(rho=1e6)), schedule="fixed")
+GAUSSIAN = make.gaussian(2.0)  # rho = 1/8
+LAPLACE = make.laplace(2.0)  # epsilon = 1/2
 
 
 def ledger(*releases: Release) -> Ledger:
-    made = Ledger(HEADER)
-    for release in releases:
-        made.append(release)
-    made.finish()
-    return made
+    return make.ledger(*releases, **dict(HEADER))
 
 
 def claimed(
     label: str, mechanism: Any, claim: Any = None, count: int = 1, part: str | None = None
 ) -> Release:
-    partition = None if part is None else Partition(part=part)
-    return Release(label=label, mechanism=mechanism, claimed=claim, count=count, partition=partition)
+    return make.release(mechanism, count, part=part, label=label, claimed=claim)
 
 
 MIXED = [
@@ -123,7 +107,7 @@ def test_of_more_rows_than_are_kept_the_failing_ones_come_first(repeat: int) -> 
 
 
 def test_groups_are_labels_but_for_their_numbers_with_the_costliest_of_each() -> None:
-    noise = [Gaussian(sigma=sigma, sensitivity=L2(1.0)) for sigma in (3.0, 1.0, 2.0)]
+    noise = [make.gaussian(sigma) for sigma in (3.0, 1.0, 2.0)]
     found = account(
         ledger(
             *(claimed(f"step {i} of 3", m, ZCDP(rho=0.2)) for i, m in enumerate(noise)),
@@ -143,7 +127,7 @@ def test_groups_are_labels_but_for_their_numbers_with_the_costliest_of_each() ->
 def test_of_equally_costly_releases_the_first_is_shown(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     monkeypatch.setattr("dpaudit.accountants.release_accounts._BATCH", batch)
     sigmas = (3.0, 1.0, 2.0, 1.0, 1.0)
-    noise = [Gaussian(sigma=sigma, sensitivity=L2(1.0)) for sigma in sigmas]
+    noise = [make.gaussian(sigma) for sigma in sigmas]
     found = account(ledger(*(claimed(f"step {i}", m) for i, m in enumerate(noise))))
     assert [group.costliest.label for group in found.overview.groups] == ["step 1"]
 
@@ -156,7 +140,7 @@ def test_releases_of_more_kinds_than_groups_are_counted_all_the_same() -> None:
 
 
 def test_a_release_that_has_no_bound_is_refused_wherever_it_stands() -> None:
-    loud = Gaussian(sigma=1e-200, sensitivity=L2(1.0))
+    loud = make.gaussian(1e-200)
     with pytest.raises(CannotBound):
         account(ledger(*[claimed("x", GAUSSIAN)] * 9000, claimed("loud", loud), claimed("y", GAUSSIAN)))
 
@@ -164,22 +148,17 @@ def test_a_release_that_has_no_bound_is_refused_wherever_it_stands() -> None:
 @pytest.mark.parametrize("size", [1, 3])
 def test_plain_releases_of_a_stream_cost_groups_what_groups_pay(tmp_path: Path, size: int) -> None:
     """Gaussian: rho times k^2. Laplace: epsilon times k. What holds for single units fails for three."""
-    header = Header(
-        algorithm="a",
-        unit="u",
-        neighbouring=Neighbouring.REPLACE_ONE,
-        group_size=size,
-        claim=Claim(ZCDP(rho=100.0)),
-    )
-    made = Ledger(header)
+    rows = [
+        claimed("own", LAPLACE, PureDP(epsilon=0.5 * size)),
+        claimed("single", LAPLACE, PureDP(epsilon=0.5)),
+    ]
     for i in range(50):
         sigma = 2.0 + i / 50
-        noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
-        made.append(claimed(f"own {i}", noise, ZCDP(rho=size**2 * 0.5 / sigma**2)))
-        made.append(claimed(f"single {i}", noise, ZCDP(rho=0.5 / sigma**2)))
-    made.append(claimed("own", LAPLACE, PureDP(epsilon=0.5 * size)))
-    made.append(claimed("single", LAPLACE, PureDP(epsilon=0.5)))
-    made.finish()
+        noise = make.gaussian(sigma)
+        rows.append(claimed(f"own {i}", noise, ZCDP(rho=size**2 * 0.5 / sigma**2)))
+        rows.append(claimed(f"single {i}", noise, ZCDP(rho=0.5 / sigma**2)))
+    stated = {"unit": "u", "group_size": size, "claim": Claim(ZCDP(rho=100.0))}
+    made = make.ledger(*rows, neighbouring="replace-one", **stated)
     with LedgerStream(made.write(tmp_path / "l.jsonl")) as stream:
         found = account(stream)
     assert found == account(made)
@@ -193,9 +172,6 @@ def test_plain_releases_of_a_stream_cost_groups_what_groups_pay(tmp_path: Path, 
 
 
 def test_of_very_many_different_releases_no_more_is_computed_than_proves_the_claim() -> None:
-    made = Ledger(HEADER.model_copy(update={"claim": None}))
-    for i in range(5000):
-        made.append(claimed("x", DiscreteLaplace(scale=100.0 + i / 5000, sensitivity=L1(1.0))))
-    made.finish()
+    made = make.ledger(*(make.discrete_laplace(100.0 + i / 5000) for i in range(5000)))
     found = account(made, Claim(ApproxDP(epsilon=10.0, delta=1e-6)))
     assert (found.verdict, [bound.method for bound in found.bounds]) == (Proof.PROVED, ["gdp"])

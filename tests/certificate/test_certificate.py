@@ -8,20 +8,16 @@ from typing import Any
 import pytest
 
 from dpaudit import (
-    L2,
     ZCDP,
     ApproxDP,
     Certificate,
     Claim,
     Curator,
-    DiscreteGaussian,
-    Gaussian,
     Header,
     Ledger,
     OpaquePureDP,
     Partition,
     PoissonSampled,
-    Release,
     judge,
     run,
 )
@@ -36,10 +32,11 @@ from dpaudit.claims.relations import View
 from dpaudit.errors import CertificateFormat, CertificateMismatch, InvalidParameter, NotCertifiable
 from dpaudit.ledger.header import Noise
 from dpaudit.mechanisms import AnyMechanism
+from tests import make
 
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
-GAUSSIAN = Gaussian(sigma=4.0, sensitivity=L2(2.0))
-DISCRETE = DiscreteGaussian(sigma=4.0, sensitivity=L2(2.0))
+GAUSSIAN = make.gaussian(4.0, 2.0)
+DISCRETE = make.discrete_gaussian(4.0, 2.0)
 AUDIT = Audit(
     method="replay",
     claim=CLAIM,
@@ -169,7 +166,7 @@ def test_a_certificate_is_held_against_its_ledger() -> None:
     made.require_ledger(own)
     with pytest.raises(CertificateMismatch, match="hash"):
         made.require_ledger(other)
-    less = made.releases[0].model_copy(update={"mechanism": Gaussian(sigma=9.0, sensitivity=L2(2.0))})
+    less = made.releases[0].model_copy(update={"mechanism": make.gaussian(9.0, 2.0)})
     for edited in (
         {"algorithm": "another"},
         {"parameters": {"n": 1}},
@@ -186,7 +183,7 @@ def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
     false = Premise(name="enough rows", left=5, relation=">=", right=9)
     own = CLAIM.model_copy(update={"premises": (false,), "assumptions": ("rewards are public",)})
     found = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=own))
-    found.append(Release(label="sum", mechanism=GAUSSIAN))
+    found.append(make.release(GAUSSIAN, label="sum"))
     found.finish()
     costlier = own.model_copy(update={"guarantee": ZCDP(rho=0.7)})
     for claim in (own, costlier):  # the innocent twins
@@ -239,7 +236,7 @@ def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
 
 def test_an_exact_sampler_does_not_silence_the_warning_for_a_line_off_its_grid() -> None:
     forged = Ledger(ledger(GAUSSIAN).header)
-    forged.append(Release(label="off", mechanism=GAUSSIAN))
+    forged.append(make.release(GAUSSIAN, label="off"))
     forged.finish()
     with pytest.raises(NotCertifiable, match="release 'off' lacks the grid"):
         certificate(forged)
@@ -312,7 +309,7 @@ def test_sampling_is_read_off_the_releases() -> None:
     assert certificate(made).sampling == ()
     claim = Claim(ApproxDP(epsilon=9.0, delta=1e-6))
     other = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one", claim=claim))
-    other.append(Release(label="step", mechanism=sampled))
+    other.append(make.release(sampled, label="step"))
     other.finish()
     assert certificate(other).sampling == (Sampled(label="step", rate=0.25),)
 
@@ -338,7 +335,7 @@ def test_another_part_of_a_split_is_another_release() -> None:
     made = ledger(GAUSSIAN)
     parts = Ledger(made.header)
     part = Partition(part="first")
-    parts.append(Release(label="half", mechanism=GAUSSIAN, partition=part, grid=GAUSSIAN.grid))
+    parts.append(make.release(GAUSSIAN, partition=part, label="half", grid=GAUSSIAN.grid))
     parts.finish()
     found = certificate(parts)
     assert found.releases[0].partition == Partition(part="first")

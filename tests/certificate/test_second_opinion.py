@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, ZCDP, Certificate, Claim, Curator, Gaussian, judge, run
+from dpaudit import ZCDP, Certificate, Claim, Curator, judge, run
 from dpaudit.accountants.accounting import account
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.errors import CertificateFormat
+from tests import make
 
 AGREEING = SecondOpinion(
     method="m", version="1", delta=1e-6, proved=1.0, proved_at_least=1.0, epsilon=1.00001, at_least=0.999
@@ -22,7 +23,7 @@ SILENT = SecondOpinion(method="m", version="1", none_because="nobody asked")
 
 def certificate(opinion: SecondOpinion | None) -> Certificate:
     def algorithm(data: float, curator: Curator) -> None:
-        curator.release(data, Gaussian(sigma=4.0, sensitivity=L2(2.0)), label="x")
+        curator.release(data, make.gaussian(4.0, 2.0), label="x")
 
     claim = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
     ledger = run(algorithm, 1.0, claim=claim).ledger

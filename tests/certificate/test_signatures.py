@@ -16,7 +16,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
-from dpaudit import L2, ZCDP, Certificate, Claim, Curator, Gaussian, judge, run
+from dpaudit import ZCDP, Certificate, Claim, Curator, judge, run
 from dpaudit.accountants.accounting import account
 from dpaudit.certificate.signatures import (
     generate_keys,
@@ -26,10 +26,11 @@ from dpaudit.certificate.signatures import (
     sign,
 )
 from dpaudit.errors import CertificateFormat, CertificateMismatch, SignatureInvalid, UsageError
+from tests import make
 
 
 def algorithm(data: Any, curator: Curator) -> Any:
-    return curator.release(data, Gaussian(sigma=4.0, sensitivity=L2(2.0)), label="sum")
+    return curator.release(data, make.gaussian(4.0, 2.0), label="sum")
 
 
 class Signed:

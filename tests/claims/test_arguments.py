@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Pair
+from dpaudit import ZCDP, ApproxDP, Claim, Pair
 from dpaudit.auditors.sampling.one_run import Canaries
 from dpaudit.errors import InputError, InvalidParameter, UsageError
+from tests import make
 
 CLAIM = Claim(ZCDP(rho=0.5))
 PAIR = Pair(np.zeros(1), np.ones(1))
-NOISE = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+NOISE = make.gaussian(1.0)
 RUN = dpaudit.run(lambda data, curator: curator.release(data, NOISE, label="x"), np.zeros(1), claim=CLAIM)
 
 

@@ -23,6 +23,7 @@ from dpaudit.errors import (
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import distance
+from tests import make
 
 ROOT = Path(dpaudit.__file__).parent.parent
 NOT_NUMBERS = [
@@ -41,8 +42,8 @@ NOT_NUMBERS = [
     1j,
 ]
 MODELS = {
-    "sigma": lambda x: Gaussian(sigma=x, sensitivity=L2(1.0)),
-    "scale": lambda x: Laplace(scale=x, sensitivity=L1(1.0)),
+    "sigma": make.gaussian,
+    "scale": make.laplace,
     "L1": L1,
     "L2": L2,
     "pure": lambda x: PureDP(epsilon=x),
@@ -94,7 +95,7 @@ def test_numpy_numbers_are_numbers_and_are_kept_as_pythons_own(name: str, kind: 
 
 @pytest.mark.parametrize("count", [0, -1, 1.0, 1.5, "2", True, np.True_, None, math.nan])
 def test_a_count_is_a_positive_whole_number(count: object) -> None:
-    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    noise = make.gaussian(1.0)
     with pytest.raises(InvalidParameter):
         Release(label="x", mechanism=noise, count=count)
     fields = {"algorithm": "a", "unit": "u", "neighbouring": "replace-one", "trust_model": "local"}
@@ -135,7 +136,7 @@ def test_unknown_and_missing_fields_are_refused() -> None:
         with pytest.raises(InvalidParameter):
             ZCDP(**fields)
     with pytest.raises(InvalidParameter):
-        Release(label="", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+        Release(label="", mechanism=make.gaussian(1.0))
 
 
 def test_values_are_frozen() -> None:

@@ -22,20 +22,18 @@ from dpaudit import (
     ApproxDP,
     Claim,
     Curator,
-    Gaussian,
-    Laplace,
     Ledger,
     Neighbouring,
     NoNoise,
     PoissonSampled,
     PureDP,
-    Release,
 )
 from dpaudit.claims.arguments import lengths, number, whole
 from dpaudit.errors import InputError, InvalidParameter
 from dpaudit.ledger.header import Header
 from dpaudit.mechanisms import KINDS, Exponential, SmoothGaussian, SparseVector, TreeAggregation
 from dpaudit.models import as_double, down, up
+from tests import make
 from tests.mechanisms.examples import EXAMPLES
 
 F, D = fractions.Fraction, decimal.Decimal
@@ -77,19 +75,19 @@ def lined(made: Curator, *found: Any) -> Any:
 
 def of_sum(bound: Any) -> Any:
     made = curator()
-    noise = Gaussian(sigma=1.0, sensitivity=L2(2.0))
+    noise = make.gaussian(1.0, 2.0)
     return lined(made, made.release_sum(np.full((5, 2), 9.0), bound=bound, mechanism=noise, label="x"))
 
 
 def of_gram(bound: Any) -> Any:
     made = curator()
-    noise = Gaussian(sigma=1.0, sensitivity=L2(4.0))
+    noise = make.gaussian(1.0, 4.0)
     return lined(made, made.release_gram(np.full((5, 2), 9.0), bound=bound, mechanism=noise, label="x"))
 
 
 def of_counts(bound: Any) -> Any:
     made = curator()
-    noise = Laplace(scale=1.0, sensitivity=L1(2.0))
+    noise = make.laplace(1.0, 2.0)
     cells = np.array([[0, 1, 2], [1, 1, 1]])
     released = made.release_counts(cells, shape=(3,), bound=bound, mechanism=noise, label="x")
     return lined(made, released)
@@ -104,7 +102,7 @@ def of_stream(bound: Any) -> Any:
 
 def of_batches(bound: Any) -> Any:
     made = curator()
-    noise = PoissonSampled(mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), rate=0.5)
+    noise = PoissonSampled(mechanism=make.gaussian(1.0, 2.0), rate=0.5)
     batches = made.batches(noise, "x", (2,), bound=bound)
     batches.add(np.full((len(batches.draw(4)), 2), 9.0))
     return lined(made, batches.noisy())
@@ -131,7 +129,7 @@ def of_scale(scale: Any) -> Any:
 
 def of_count(count: Any) -> Any:
     made = curator()
-    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    noise = make.gaussian(1.0)
     return lined(made, made.release(np.ones((2, 3)), noise, label="x", count=count))
 
 
@@ -143,13 +141,13 @@ def of_shape(length: Any) -> Any:
 
 def of_mapped_shape(length: Any) -> Any:
     made = curator()
-    noise: Any = {"mechanism": Gaussian(sigma=1.0, sensitivity=L2(2.0)), "label": "x", "bound": 1.0}
+    noise: Any = {"mechanism": make.gaussian(1.0, 2.0), "label": "x", "bound": 1.0}
     return lined(made, made.release_sum([[1.0, 2.0]], map=lambda row: row, shape=(length,), **noise))
 
 
 def of_draw(units: Any) -> Any:
     made = curator()
-    noise = Gaussian(sigma=1.0, sensitivity=L2(2.0))
+    noise = make.gaussian(1.0, 2.0)
     return made.batches(noise, "x", (2,), bound=1.0).draw(units).tolist()
 
 
@@ -161,13 +159,13 @@ def of_user(index: Any) -> Any:
     made = curator(LOCAL)
     for i in (0, 1):
         with made.user(i) as user:
-            user.release(1.0, Laplace(scale=1.0, sensitivity=L1(1.0)), label="x")
+            user.release(1.0, make.laplace(1.0), label="x")
     with made.user(index) as user:
-        return lined(made, user.release(1.0, Laplace(scale=1.0, sensitivity=L1(1.0)), label="x"))
+        return lined(made, user.release(1.0, make.laplace(1.0), label="x"))
 
 
 def of_epsilon(count: Any) -> Any:
-    noise = Gaussian(sigma=4.0, sensitivity=L2(1.0))
+    noise = make.gaussian(4.0)
     return dpaudit.epsilon(noise, delta=1e-5, count=count, neighbouring=Neighbouring.ZERO_OUT).to_json()
 
 
@@ -257,10 +255,9 @@ def test_a_number_past_every_double_is_too_large_on_either_side() -> None:
         for beyond in (10**400, int(largest) + 1):
             with pytest.raises(InvalidParameter, match="do:  give a number of magnitude"):
                 number(sign * beyond, "x")
-    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0))
-    assert Release(label="x", mechanism=noise, count=int(largest)).count == int(largest)
+    assert make.release(make.gaussian(1.0), int(largest)).count == int(largest)
     with pytest.raises(InvalidParameter, match="the count is too large"):
-        Release(label="x", mechanism=noise, count=int(largest) + 1)
+        make.release(make.gaussian(1.0), int(largest) + 1)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -300,9 +297,9 @@ def pydantic_allows_none(model: type[pydantic.BaseModel], name: str) -> bool:
 
 def test_noise_is_rounded_down_and_what_it_has_to_hide_up() -> None:
     third = F(1, 3)
-    noise = Gaussian(sigma=third, sensitivity=L2(third))
+    noise = make.gaussian(third, third)
     assert F(noise.sigma) < third < F(noise.sensitivity.value)
-    assert F(Laplace(scale=D("0.1"), sensitivity=L1(D("0.1"))).scale) <= F(1, 10)
+    assert F(make.laplace(D("0.1"), D("0.1")).scale) <= F(1, 10)
     sampled = PoissonSampled(mechanism=noise, rate=third, contribution=third)
     assert F(sampled.rate) > third
     assert sampled.contribution is not None
@@ -310,7 +307,7 @@ def test_noise_is_rounded_down_and_what_it_has_to_hide_up() -> None:
 
 
 def test_calibrate_and_convert_take_any_type_of_number() -> None:
-    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    noise = make.gaussian(1.0)
     usual = dpaudit.calibrate(noise, ApproxDP(epsilon=1.0, delta=0.25), neighbouring=Neighbouring.ZERO_OUT)
     for of in FLOATS:
         target = ApproxDP(epsilon=of(1), delta=of(0.25))

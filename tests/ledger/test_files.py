@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, Gaussian, Header, Ledger, Neighbouring, Release, run
+from dpaudit import Header, Ledger, Neighbouring, Release, run
 from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.files import LedgerSink
+from tests import make
 
-RELEASE = Release(label="x", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
-OTHER = Release(label="other", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), count=2)
+RELEASE = Release(label="x", mechanism=make.gaussian(1.0))
+OTHER = Release(label="other", mechanism=make.gaussian(2.0), count=2)
 
 
 class FullDisk(LedgerSink):

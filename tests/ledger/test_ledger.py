@@ -12,7 +12,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Laplace, Ledger, Neighbouring, Partition, Release, run
+from dpaudit import L2, ZCDP, Claim, Gaussian, Ledger, Neighbouring, Partition, Release, run
 from dpaudit.errors import (
     DpauditError,
     InputError,
@@ -28,6 +28,7 @@ from dpaudit.errors import (
     UsageError,
 )
 from dpaudit.ledger.ledger import Header
+from tests import make
 from tests.sweeps import sweep
 
 BY_HAND = """\
@@ -41,12 +42,12 @@ BY_HAND = """\
 
 
 def gaussian(sigma: float = 3.4641016151377544) -> Gaussian:
-    return Gaussian(sigma=sigma, sensitivity=L2(2.449489742783178))
+    return make.gaussian(sigma, 2.449489742783178)
 
 
 def algorithm(data: Any, curator: Any) -> Any:
     curator.release(data, gaussian(), label="first")
-    curator.release(data, Laplace(scale=1e-7, sensitivity=L1(2e-7)), label="zweite Änderung", partition="a")
+    curator.release(data, make.laplace(1e-7, 2e-7), label="zweite Änderung", partition="a")
     return curator.release([data, data], gaussian(0.1 + 0.2), label="third", count=2, claimed=ZCDP(rho=1e3))
 
 
@@ -102,7 +103,7 @@ def test_any_order_of_fields_and_any_json_writer_will_do(tmp_path: Path) -> None
 NUMBERS = st.floats(1e-12, 1e12)
 MECHANISMS = st.builds(
     lambda sigma, size: Gaussian(sigma=sigma, sensitivity=L2(size, "proved")), NUMBERS, NUMBERS
-) | st.builds(lambda scale, size: Laplace(scale=scale, sensitivity=L1(size)), NUMBERS, NUMBERS)
+) | st.builds(make.laplace, NUMBERS, NUMBERS)
 RELEASES = st.builds(
     Release,
     label=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),

@@ -23,6 +23,7 @@ from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Header, encode
 from dpaudit.ledger.numbers import canonical
+from tests import make
 
 HEADER = Header(algorithm="a", unit="u", neighbouring=Neighbouring.REPLACE_ONE)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -211,13 +212,9 @@ def test_the_quick_way_takes_the_common_lines(release: Release) -> None:
 def test_the_documented_mechanisms_take_the_quick_way(tmp_path: Path) -> None:
     ledger = Ledger(HEADER)
     for sigma in (1.5, 2.0, 1e-7, 3.4641016151377544, 1e22):
-        noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+        noise = make.gaussian(sigma)
         ledger.append(Release(label="zweite Änderung", mechanism=noise, grid=noise.grid))
-        ledger.append(
-            Release(
-                label="l", mechanism=Laplace(scale=sigma, sensitivity=L1(0.1)), claimed=PureDP(epsilon=2.0)
-            )
-        )
+        ledger.append(Release(label="l", mechanism=make.laplace(sigma, 0.1), claimed=PureDP(epsilon=2.0)))
     ledger.finish()
     with LedgerStream(ledger.write(tmp_path / "l.jsonl")) as stream:
         lines = list(stream)
@@ -234,9 +231,7 @@ def test_lines_of_one_shape_are_read_by_a_pattern_of_their_own(
 ) -> None:
     place = Partition(split="a.b(c", part="[x+]*")  # signs that a pattern would take for its own
     releases = [
-        Release(
-            label=f"{i}", mechanism=Gaussian(sigma=1.5 + i, sensitivity=L2(1.0 + (i == odd))), partition=place
-        )
+        Release(label=f"{i}", mechanism=make.gaussian(1.5 + i, 1.0 + (i == odd)), partition=place)
         for i in range(40)
     ]
     header, *lines, _ = chained(bodies(releases)).splitlines(keepends=True)
@@ -257,7 +252,7 @@ def test_lines_of_one_shape_are_read_by_a_pattern_of_their_own(
 @pytest.mark.parametrize("fault", ["_chained", "_on_grids", "_numbers"])
 def test_a_check_that_blocks_lack_is_seen(path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line whose hash is wrong, whose grid is not its noise's, or whose number is not canonical."""
-    noise = Gaussian(sigma=2.5, sensitivity=L2(1.0))
+    noise = make.gaussian(2.5)
     lines = bodies([Release(label="x", mechanism=noise, grid=noise.grid)] * 3)
     if fault == "_on_grids":
         lines[2] = lines[2].replace(b'"grid":%d' % noise.grid, b'"grid":-3')
@@ -346,7 +341,7 @@ def test_a_column_is_canonical_where_each_of_its_numbers_is(column: list[str]) -
 
 @pytest.mark.parametrize("sigma", [2.0**53, 1e16, 1e20, 123456789012345680000.0])
 def test_whole_doubles_that_are_no_exact_integers_are_read_back(path: Path, sigma: float) -> None:
-    release = Release(label="x", mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)), claimed=GDP(mu=sigma))
+    release = Release(label="x", mechanism=make.gaussian(sigma), claimed=GDP(mu=sigma))
     lines = bodies([release])
     path.write_bytes(chained(lines))
     assert both_agree(path)[1] == (release,)
@@ -375,7 +370,7 @@ def test_a_stream_closes_its_file_whether_or_not_it_was_read(path: Path) -> None
 
 
 def test_progress_adds_up_to_what_was_read(path: Path) -> None:
-    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    noise = make.gaussian(1.0)
     path.write_bytes(chained(bodies([Release(label="x", mechanism=noise)] * 10_000)))
     told: list[int] = []
     with LedgerStream(path, progress=told.append) as stream:

@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import L2, Gaussian
 from dpaudit.ledger import places
 from dpaudit.ledger.places import ReleasePlaces, shown_place
+from tests import make
 
-NOISE = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+NOISE = make.gaussian(2.0)
 
 
 def algorithm(data: float, curator: dpaudit.Curator) -> None:
     for step in range(3):
         curator.release(data, NOISE, label=f"step {step}")  # steps
-    curator.release_sum(
-        np.ones((2, 1)), bound=1.0, mechanism=Gaussian(sigma=9.0, sensitivity=L2(2.0)), label="sum"
-    )
+    curator.release_sum(np.ones((2, 1)), bound=1.0, mechanism=make.gaussian(9.0, 2.0), label="sum")
     curator.release(data, NOISE, label="step 7")  # alone
 
 

@@ -1,25 +1,16 @@
-"""Log densities of values against scipy and mpmath."""
+"""Log densities of values against scipy and mp."""
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
-from mpmath import mpf
+from mpmath import mp, mpf
 from scipy import stats
 
-from dpaudit.claims.sensitivity import L1, L2, Frobenius
+from dpaudit.claims.sensitivity import Frobenius
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-)
+from dpaudit.mechanisms import Exponential, RandomizedResponse, SmoothGaussian, SymmetricGaussian
+from tests import make
 
 QUERY = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]])
 OUTPUT = np.array([[1.5, -1.0, 2.5], [-4.0, 3.0, 0.25]])
@@ -27,7 +18,7 @@ INTEGERS = np.array([3.0, 0.0, -7.0]), np.array([1.0, 0.0, -2.0])
 
 
 def test_additive() -> None:
-    gaussian, laplace = Gaussian(sigma=1.3, sensitivity=L2(1)), Laplace(scale=1.3, sensitivity=L1(1))
+    gaussian, laplace = make.gaussian(1.3), make.laplace(1.3)
     assert gaussian.log_density(OUTPUT, QUERY) == pytest.approx(stats.norm(QUERY, 1.3).logpdf(OUTPUT).sum())
     assert laplace.log_density(OUTPUT, QUERY) == pytest.approx(stats.laplace(QUERY, 1.3).logpdf(OUTPUT).sum())
 
@@ -41,13 +32,13 @@ def test_smooth() -> None:
 @pytest.mark.parametrize("sigma", [0.05, 0.4, 0.999, 1.0, 1.7, 60.0])
 def test_discrete_gaussian(sigma: float) -> None:
     output, query = INTEGERS
-    with mpmath.mp.workdps(60):
+    with mp.workdps(60):
         double_variance = 2 * mpf(sigma) ** 2
         reach = int(40 * sigma) + 5
-        normaliser = sum(mpmath.exp(-(mpf(k) ** 2) / double_variance) for k in range(-reach, reach + 1))
+        normaliser = sum(mp.exp(-(mpf(k) ** 2) / double_variance) for k in range(-reach, reach + 1))
         noise = (output - query).tolist()
-        expected = float(sum(-(mpf(k) ** 2) / double_variance - mpmath.log(normaliser) for k in noise))
-    found = DiscreteGaussian(sigma=sigma, sensitivity=L2(1)).log_density(output, query)
+        expected = float(sum(-(mpf(k) ** 2) / double_variance - mp.log(normaliser) for k in noise))
+    found = make.discrete_gaussian(sigma).log_density(output, query)
     assert found == pytest.approx(expected, rel=1e-13)
 
 
@@ -55,14 +46,14 @@ def test_discrete_gaussian(sigma: float) -> None:
 def test_discrete_laplace(scale: float) -> None:
     output, query = INTEGERS
     expected = stats.dlaplace(1 / scale).logpmf(output - query).sum()
-    found = DiscreteLaplace(scale=scale, sensitivity=L1(1)).log_density(output, query)
+    found = make.discrete_laplace(scale).log_density(output, query)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_cannot_come_out_has_no_mass() -> None:
     output, query = np.array([0.5]), np.array([0.0])
-    assert DiscreteGaussian(sigma=1.0, sensitivity=L2(1)).log_density(output, query) == -math.inf
-    assert DiscreteLaplace(scale=1.0, sensitivity=L1(1)).log_density(output, query) == -math.inf
+    assert make.discrete_gaussian(1.0).log_density(output, query) == -math.inf
+    assert make.discrete_laplace(1.0).log_density(output, query) == -math.inf
     assert RandomizedResponse(epsilon=1.0).log_density(np.array([2.0]), query) == -math.inf
     assert Exponential(epsilon=1.0).log_density(np.array(3.0), np.zeros(3)) == -math.inf
     skew = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -108,4 +99,4 @@ def test_symmetric() -> None:
 
 def test_shapes_are_never_broadcast() -> None:
     with pytest.raises(InvalidParameter, match="shape"):
-        Gaussian(sigma=1.0, sensitivity=L2(1)).log_density(np.zeros(5), np.zeros(1))
+        make.gaussian(1.0).log_density(np.zeros(5), np.zeros(1))

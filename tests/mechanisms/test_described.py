@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L1, L2, DiscreteGaussian, Gaussian, Laplace, PoissonSampled, SymmetricGaussian
+from dpaudit import L1, Laplace, PoissonSampled, SymmetricGaussian
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import InputError, InvalidParameter, UnknownKind
 from dpaudit.mechanisms import (
@@ -15,23 +15,24 @@ from dpaudit.mechanisms import (
     TruncatedPoissonSampled,
 )
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
+from tests import make
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [
-        ("gaussian", {"sigma": 2}, Gaussian(sigma=2.0, sensitivity=L2(1.0))),
-        ("laplace", {"scale": 2.0, "sensitivity": 3.0}, Laplace(scale=2.0, sensitivity=L1(3.0))),
+        ("gaussian", {"sigma": 2}, make.gaussian(2.0)),
+        ("laplace", {"scale": 2.0, "sensitivity": 3.0}, make.laplace(2.0, 3.0)),
         (
             "laplace",
             {"scale": 2.0, "sensitivity": {"value": 3.0, "norm": "l1", "basis": "clipped"}},
             Laplace(scale=2.0, sensitivity=L1(3.0, "clipped")),
         ),
-        ("discrete-gaussian", {"sigma": 2.0}, DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0))),
+        ("discrete-gaussian", {"sigma": 2.0}, make.discrete_gaussian(2.0)),
         (
             "gaussian",
             {"sigma": 2.0, "rate": 0.1, "contribution": 0.5},
-            PoissonSampled(rate=0.1, contribution=0.5, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))),
+            PoissonSampled(rate=0.1, contribution=0.5, mechanism=make.gaussian(2.0)),
         ),
         (
             "randomized-response",
@@ -41,14 +42,12 @@ from dpaudit.mechanisms.described import DESCRIBED, described, parameters
         (
             "gaussian",
             {"sigma": 2.0, "rate": 0.1, "most": 30, "units": 100, "sensitivity": 1.0},
-            TruncatedPoissonSampled(
-                rate=0.1, most=30, units=100, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))
-            ),
+            TruncatedPoissonSampled(rate=0.1, most=30, units=100, mechanism=make.gaussian(2.0)),
         ),
         (
             "random-allocation",
             {"sigma": 2.0, "steps": 10},
-            RandomAllocation(steps=10, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))),
+            RandomAllocation(steps=10, mechanism=make.gaussian(2.0)),
         ),
     ],
 )

@@ -2,10 +2,9 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
-from mpmath import mpf
+from mpmath import mp, mpf
 from scipy import stats
 
 from dpaudit.claims.sensitivity import RKHS
@@ -70,12 +69,12 @@ def test_a_parameter_five_percent_off_is_seen(sigma: float, beta: float) -> None
     ("left", "point", "right"), [(0.1, 0.25, 0.9), (0.2, 0.2000001, 0.7), (0.0, 0.5, 1.0)]
 )
 def test_bridge_against_conditioning(beta: float, left: float, point: float, right: float) -> None:
-    with mpmath.mp.workdps(60):
+    with mp.workdps(60):
         b, x, y, z = mpf(beta), mpf(left), mpf(point), mpf(right)
-        far = mpmath.exp(-b * (z - x))
-        known = mpmath.matrix([[1, far], [far, 1]])
-        across = mpmath.matrix([mpmath.exp(-b * (y - x)), mpmath.exp(-b * (z - y))])
-        weights = mpmath.lu_solve(known, across)
+        far = mp.exp(-b * (z - x))
+        known = mp.matrix([[1, far], [far, 1]])
+        across = mp.matrix([mp.exp(-b * (y - x)), mp.exp(-b * (z - y))])
+        weights = mp.lu_solve(known, across)
         variance = 1 - (across.T * weights)[0]
     found = bridge(beta, left, point, right)
     assert found == pytest.approx(

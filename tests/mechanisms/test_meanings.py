@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -20,20 +20,15 @@ from dpaudit import (
     L1,
     L2,
     RKHS,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
     ExponentialKernel,
     FixedSizeSampled,
     Frobenius,
-    Gaussian,
     GaussianProcess,
     GaussianSparseVector,
     Header,
     KeySelection,
-    Laplace,
     Ledger,
-    MatrixMechanism,
     MixtureOfGaussians,
     NegativeBinomial,
     OpaqueApproxDP,
@@ -44,7 +39,6 @@ from dpaudit import (
     PrivateSelection,
     RandomAllocation,
     RandomizedResponse,
-    Release,
     ReportNoisyMax,
     SampledMatrix,
     SampledRecords,
@@ -53,8 +47,6 @@ from dpaudit import (
     SparseVector,
     SymmetricGaussian,
     Tabulated,
-    Toeplitz,
-    TreeAggregation,
     TrialRelease,
     TruncatedPoissonSampled,
 )
@@ -64,6 +56,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.errors import CannotBound, InputError, TrustMismatch
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.mechanisms import KINDS, AnyMechanism, HiddenSample
+from tests import make
 from tests.mechanisms import worst_pairs as exactly
 from tests.mechanisms.examples import example
 from tests.mechanisms.worst_pairs import Pair
@@ -87,6 +80,10 @@ class Row:
 def same(*pairs: Pair) -> Worst:
     """Pairs that do not depend on the relation: the sensitivity, or the guarantee, is meant for it."""
     return lambda _: pairs
+
+
+def case(mechanism: AnyMechanism, *pairs: Pair) -> tuple[AnyMechanism, Worst]:
+    return mechanism, same(*pairs)
 
 
 def moved(shift: float, noise: exactly.Noise, reach: float) -> Pair:
@@ -140,7 +137,7 @@ def sums(
 
 
 def poisson(rows: Rows, sigma: float, rate: float) -> tuple[AnyMechanism, Worst]:
-    noise = Gaussian(sigma=sigma, sensitivity=L2(rows.sensitivity))
+    noise = make.gaussian(sigma, rows.sensitivity)
     mechanism = PoissonSampled(mechanism=noise, rate=rate, contribution=rows.contribution)
     drawn = sums(rows, lambda x: exactly.poisson(x, rate), (0, 1, 2), exactly.gaussian(sigma), 12 * sigma)
     return mechanism, drawn
@@ -153,14 +150,14 @@ def amplified(pair: Pair, rate: float) -> Pair:
 
 
 def poisson_laplace(rows: Rows, scale: float, rate: float) -> tuple[AnyMechanism, Worst]:
-    noise = Laplace(scale=scale, sensitivity=L1(rows.sensitivity))
+    noise = make.laplace(scale, rows.sensitivity)
     mechanism = PoissonSampled(mechanism=noise, rate=rate, contribution=rows.contribution)
     drawn = sums(rows, lambda x: exactly.poisson(x, rate), (0, 1, 2), exactly.laplace(scale), 40 * scale)
     return mechanism, drawn
 
 
 def fixed(rows: Rows, sigma: float, size: int, units: int) -> tuple[AnyMechanism, Worst]:
-    noise = Gaussian(sigma=sigma, sensitivity=L2(rows.sensitivity))
+    noise = make.gaussian(sigma, rows.sensitivity)
     mechanism = FixedSizeSampled(mechanism=noise, size=size, units=units, contribution=rows.contribution)
 
     def worst(relation: Neighbouring) -> Iterable[Pair]:
@@ -172,7 +169,7 @@ def fixed(rows: Rows, sigma: float, size: int, units: int) -> tuple[AnyMechanism
 
 
 def cut(rows: Rows, sigma: float, rate: float, most: int, units: int) -> tuple[AnyMechanism, Worst]:
-    noise = Gaussian(sigma=sigma, sensitivity=L2(rows.sensitivity))
+    noise = make.gaussian(sigma, rows.sensitivity)
     mechanism = TruncatedPoissonSampled(
         mechanism=noise, rate=rate, most=most, units=units, contribution=rows.contribution
     )
@@ -189,13 +186,7 @@ def in_turn(rows: Rows, sigma: float, rate: float) -> list[tuple[AnyMechanism, W
     """Two turns of a unit, each on its own; and one turn that reaches two answers."""
 
     def mechanism(coefficients: tuple[float, ...], separation: int) -> AnyMechanism:
-        inner = MatrixMechanism(
-            sigma=sigma,
-            steps=2,
-            strategy=Toeplitz(coefficients=coefficients),
-            separation=separation,
-            sensitivity=L2(rows.sensitivity),
-        )
+        inner = make.banded(sigma, 2, coefficients, rows.sensitivity, separation=separation)
         return SampledMatrix(mechanism=inner, rate=rate, contribution=rows.contribution)
 
     def turn(length: float) -> Worst:
@@ -424,7 +415,7 @@ def binomial(records: int, rate: float) -> exactly.Law:
 
 # --------------------------------------------------------------------------------------------- what runs them
 
-N1, N2 = Gaussian(sigma=1.0, sensitivity=L2(1.0)), Gaussian(sigma=2.0, sensitivity=L2(1.0))
+N1, N2 = make.gaussian(1.0), make.gaussian(2.0)
 ROW = np.ones((1, 2))
 _WHY = "the manual, Theorem 3"
 
@@ -433,12 +424,39 @@ def released(mechanism: AnyMechanism, value: Any = 0.0) -> Callable[[Curator], o
     return lambda c: c.release(value, mechanism, label="r")
 
 
+def released_alone(mechanism: AnyMechanism, *pairs: Pair, value: Any = 0.0) -> Row:
+    return Row([case(mechanism, *pairs)], released(mechanism, value))
+
+
+def opaque(mechanism: Any, *pairs: Pair) -> Row:
+    run = lambda c: c.release_opaque(0.0, lambda value, _: value, mechanism, label="r")  # noqa: E731
+    return Row([case(mechanism, *pairs)], run)
+
+
+def on_integers(shift: int, log_weight: Callable[[int], float], reach: int) -> Pair:
+    return exactly.on_integers({shift: 1.0}, {0: 1.0}, log_weight, reach)
+
+
+def mixed(shifts: exactly.Law) -> Worst:
+    return unless_replaced(exactly.shifted(shifts, {0: 1.0}, exactly.gaussian(2.0), 24.0))
+
+
+def selected(law: Literal["exponential", "laplace"] | None) -> tuple[Any, Callable[[Curator], object]]:
+    """A choice by the exponential mechanism, or with noise of this law, and a run of it."""
+    mechanism: Any = Exponential(epsilon=0.5) if law is None else ReportNoisyMax(epsilon=0.5, noise_law=law)
+    return mechanism, lambda c: c.select([0.0, 1.0], mechanism, label="r", score_sensitivity=1.0)
+
+
+def streamed(mechanism: Any) -> Callable[[Curator], object]:
+    return lambda c: c.sampled_stream(mechanism, "r", bound=0.25, shape=(2,)).add(ROW)
+
+
+def above(mechanism: Any) -> Callable[[Curator], object]:
+    return lambda c: c.sparse_vector(mechanism, "r").above(0.0)
+
+
 def summed(mechanism: AnyMechanism, rows: Any = ROW) -> Callable[[Curator], object]:
     return lambda c: c.release_sum(rows, bound=0.25, mechanism=mechanism, label="r")
-
-
-def opaquely(mechanism: Any) -> Callable[[Curator], object]:
-    return lambda c: c.release_opaque(0.0, lambda value, _: value, mechanism, label="r")
 
 
 def tried(curator: Curator) -> object:
@@ -452,12 +470,21 @@ def tried(curator: Curator) -> object:
 
 
 ANSWER = RandomizedResponse(epsilon=1.0)
-STREAM = MatrixMechanism(sigma=2.0, steps=2, strategy=Toeplitz(coefficients=(1.0,)), sensitivity=L2(1.0))
-TREE = TreeAggregation(sigma=2.0, steps=3, sensitivity=L2(1.0))
+STREAM, TREE = make.banded(2.0, 2, (1.0,)), make.tree(2.0, 3)
+SYMMETRIC = SymmetricGaussian(sigma=2.0, dimension=2, sensitivity=Frobenius(1.0))
+PROCESS = GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=3.0), sensitivity=RKHS(1.0))
+CHOICE, RUN_CHOICE = selected(None)
+LARGEST, RUN_LARGEST = selected("exponential")
+SPARSE = [SparseVector(epsilon=0.5, sensitivity=L1(1.0), answers=1, monotone=m) for m in (False, True)]
+NORMAL_SPARSE = [
+    GaussianSparseVector(sigma=3.0, sensitivity=L2(1.0), answers=1, steps=3, monotone=m)
+    for m in (False, True)
+]
 KEYS = {
     method: KeySelection(method=method, epsilon=1.0, delta=1e-3, changes=changes)
     for method, changes in (("optimal", 1), ("laplace", 2), ("gaussian", 2))
 }
+TURNS = RandomAllocation(mechanism=N1, steps=2)
 SMOOTH = SmoothGaussian(alpha=6.0, beta=0.05, dimension=1, epsilon=0.5, delta=0.1)
 
 
@@ -475,149 +502,83 @@ def geometric(x: float) -> float:
 
 
 ROWS: dict[str, Row] = {
-    "gaussian": Row([(N2, same(normal(1.0, 2.0)))], released(N2)),
-    "laplace": Row(
-        [(Laplace(scale=2.0, sensitivity=L1(1.0)), same(moved(1.0, exactly.laplace(2.0), 80.0)))],
-        released(Laplace(scale=2.0, sensitivity=L1(1.0))),
-    ),
+    "gaussian": released_alone(N2, normal(1.0, 2.0)),
+    "laplace": released_alone(make.laplace(2.0), moved(1.0, exactly.laplace(2.0), 80.0)),
     "discrete-gaussian": Row(
         [
-            (
-                DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)),
-                same(exactly.on_integers({1: 1.0}, {0: 1.0}, lambda k: -(k**2) / 8.0, 40)),
-            ),
-            (
-                DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0)),
-                same(exactly.on_integers({2: 1.0}, {0: 1.0}, lambda k: -(k**2) / 2.0, 30)),
-            ),
+            case(make.discrete_gaussian(2.0), on_integers(1, lambda k: -(k**2) / 8.0, 40)),
+            case(make.discrete_gaussian(1.0, 2.0), on_integers(2, lambda k: -(k**2) / 2.0, 30)),
         ],
-        released(DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0))),
+        released(make.discrete_gaussian(2.0)),
     ),
     "discrete-laplace": Row(
         [
-            (
-                DiscreteLaplace(scale=2.0, sensitivity=L1(float(d))),
-                same(exactly.on_integers({d: 1.0}, {0: 1.0}, lambda k: -abs(k) / 2.0, 80)),
-            )
+            case(make.discrete_laplace(2.0, float(d)), on_integers(d, lambda k: -abs(k) / 2.0, 80))
             for d in (1, 3)
         ],
-        released(DiscreteLaplace(scale=2.0, sensitivity=L1(1.0))),
+        released(make.discrete_laplace(2.0)),
     ),
-    "symmetric-gaussian": Row(
-        [
-            (
-                SymmetricGaussian(sigma=2.0, dimension=2, sensitivity=Frobenius(1.0)),
-                # All on the diagonal, or on the two entries off it, whose one noise has half the variance.
-                same(normal(1.0, 2.0), normal(math.sqrt(0.5), 2.0 * math.sqrt(0.5))),
-            )
-        ],
-        released(SymmetricGaussian(sigma=2.0, dimension=2, sensitivity=Frobenius(1.0)), np.eye(2)),
+    # All on the diagonal, or on the two entries off it, whose one noise has half the variance.
+    "symmetric-gaussian": released_alone(
+        SYMMETRIC, normal(1.0, 2.0), normal(math.sqrt(0.5), 2.0 * math.sqrt(0.5)), value=np.eye(2)
     ),
     "tree-aggregation": Row(
-        [(TreeAggregation(sigma=2.0, steps=n, sensitivity=L2(1.0)), same(tree(n))) for n in (1, 3, 4, 13)],
+        [case(make.tree(2.0, n), tree(n)) for n in (1, 3, 4, 13)],
         lambda c: c.stream(TREE, "r", (2,)).add(np.zeros(2)),
     ),
     "matrix": Row(
         [
-            (
-                MatrixMechanism(
-                    sigma=2.0,
-                    steps=5,
-                    strategy=Toeplitz(coefficients=(1.0, 0.5)),
-                    participations=many,
-                    separation=apart,
-                    sensitivity=L2(1.0),
-                ),
-                same(matrix((1.0, 0.5), 5, many, apart)),
+            case(
+                make.banded(2.0, 5, participations=many, separation=apart), matrix((1.0, 0.5), 5, many, apart)
             )
             for many, apart in ((1, 1), (2, 2), (3, 1))
         ],
         lambda c: c.stream(STREAM, "r", (2,)).add(np.zeros(2)),
     ),
     "gaussian-process": Row(
-        [
-            (
-                GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=3.0), sensitivity=RKHS(1.0)),
-                same(function()),
-            )
-        ],
-        lambda c: c.function(
-            GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=3.0), sensitivity=RKHS(1.0)),
-            lambda x: x,
-            "r",
-        )(0.5),
+        [case(PROCESS, function())], lambda c: c.function(PROCESS, lambda x: x, "r")(0.5)
     ),
     "randomized-response": Row(
-        [(RandomizedResponse(epsilon=0.5, categories=k), same(response(0.5, k))) for k in (2, 4)],
+        [case(RandomizedResponse(epsilon=0.5, categories=k), response(0.5, k)) for k in (2, 4)],
         released(ANSWER),
     ),
-    "exponential": Row(
-        [(Exponential(epsilon=0.5), same(*choice(0.5)))],
-        lambda c: c.select([0.0, 1.0], Exponential(epsilon=0.5), label="r", score_sensitivity=1.0),
-    ),
+    "exponential": Row([case(CHOICE, *choice(0.5))], RUN_CHOICE),
     "report-noisy-max": Row(
         [
-            (
-                ReportNoisyMax(epsilon=0.5, noise_law="exponential"),
-                same(*noisy_max(0.5, lambda d: 0.5 * math.exp(-d))),
-            ),
-            (
-                ReportNoisyMax(epsilon=0.5, noise_law="laplace"),
-                same(*noisy_max(0.5, lambda d: 0.5 * math.exp(-d) * (1.0 + 0.5 * d))),
-            ),
+            case(LARGEST, *noisy_max(0.5, lambda d: 0.5 * math.exp(-d))),
+            case(selected("laplace")[0], *noisy_max(0.5, lambda d: 0.5 * math.exp(-d) * (1.0 + 0.5 * d))),
         ],
-        lambda c: c.select(
-            [0.0, 1.0], ReportNoisyMax(epsilon=0.5, noise_law="exponential"), label="r", score_sensitivity=1.0
-        ),
+        RUN_LARGEST,
     ),
-    "sparse-vector": Row(
-        [
-            (
-                SparseVector(epsilon=0.5, sensitivity=L1(1.0), answers=1, monotone=monotone),
-                same(*sparse_laplace(0.5, monotone)),
-            )
-            for monotone in (False, True)
-        ],
-        lambda c: c.sparse_vector(SparseVector(epsilon=0.5, sensitivity=L1(1.0), answers=1), "r").above(0.0),
-    ),
+    "sparse-vector": Row([case(one, *sparse_laplace(0.5, one.monotone)) for one in SPARSE], above(SPARSE[0])),
     "gaussian-sparse-vector": Row(
-        [
-            (
-                GaussianSparseVector(sigma=3.0, sensitivity=L2(1.0), answers=1, steps=3, monotone=monotone),
-                same(*sparse_gaussian(3.0, monotone)),
-            )
-            for monotone in (False, True)
-        ],
-        lambda c: c.sparse_vector(
-            GaussianSparseVector(sigma=3.0, sensitivity=L2(1.0), answers=1, steps=3), "r"
-        ).above(0.0),
+        [case(one, *sparse_gaussian(3.0, one.monotone)) for one in NORMAL_SPARSE], above(NORMAL_SPARSE[0])
     ),
     "private-selection": Row(
         [
-            (trials(NegativeBinomial(eta=1.0, gamma=0.2)), same(best_of(0.5, geometric, 0.0))),
-            (
-                trials(Poisson(mean=3.0)),
-                same(best_of(0.5, lambda x: math.exp(3.0 * (x - 1.0)), math.exp(-3.0))),
+            case(trials(NegativeBinomial(eta=1.0, gamma=0.2)), best_of(0.5, geometric, 0.0)),
+            case(
+                trials(Poisson(mean=3.0)), best_of(0.5, lambda x: math.exp(3.0 * (x - 1.0)), math.exp(-3.0))
             ),
         ],
         tried,
     ),
     "key-selection": Row(
-        [(one, same(*kept_keys(one))) for one in KEYS.values()],
+        [case(one, *kept_keys(one)) for one in KEYS.values()],
         lambda c: c.release_keys([("a",)], [1.0], KEYS["optimal"], label="r"),
     ),
     "shuffled": Row(
         [
-            (
+            case(
                 Shuffled(local=RandomizedResponse(epsilon=1.0, categories=k), users=users),
-                same(*shuffled(1.0, k, users)),
+                *shuffled(1.0, k, users),
             )
             for k, users in ((2, 8), (3, 6))
         ],
         lambda c: c.release_shuffled([1.0], Shuffled(local=ANSWER, users=1), label="r"),
     ),
     "smooth-gaussian": Row(
-        [(SMOOTH, same(*smooth(6.0, 0.05)))], lambda c: c.release_smooth(0.0, 1.0, SMOOTH, label="r")
+        [case(SMOOTH, *smooth(6.0, 0.05))], lambda c: c.release_smooth(0.0, 1.0, SMOOTH, label="r")
     ),
     "poisson-sampled": Row(
         [
@@ -641,62 +602,31 @@ ROWS: dict[str, Row] = {
         summed(TruncatedPoissonSampled(mechanism=N1, rate=0.5, most=1, units=1)),
     ),
     "sampled-matrix": Row(
-        [case for rows in (NORM_1, BETWEEN, UNSTATED) for case in in_turn(rows, 2.0, 0.3)],
-        lambda c: c.sampled_stream(
-            SampledMatrix(mechanism=STREAM, rate=0.5), "r", bound=0.25, shape=(2,)
-        ).add(ROW),
+        [one for rows in (NORM_1, BETWEEN, UNSTATED) for one in in_turn(rows, 2.0, 0.3)],
+        streamed(SampledMatrix(mechanism=STREAM, rate=0.5)),
     ),
     "mixture-of-gaussians": Row(
         [
             (
                 MixtureOfGaussians(sigma=2.0, sensitivities=(0.0, 1.0, 2.0), probabilities=(0.5, 0.25, 0.25)),
-                unless_replaced(
-                    exactly.shifted({0: 0.5, 1: 0.25, 2: 0.25}, {0: 1.0}, exactly.gaussian(2.0), 24.0)
-                ),
+                mixed({0: 0.5, 1: 0.25, 2: 0.25}),
             )
         ],
         None,
     ),
     "sampled-records": Row(
-        [
-            (
-                SampledRecords(mechanism=N2, rate=0.3, records=3),
-                unless_replaced(exactly.shifted(binomial(3, 0.3), {0: 1.0}, exactly.gaussian(2.0), 24.0)),
-            )
-        ],
+        [(SampledRecords(mechanism=N2, rate=0.3, records=3), mixed(binomial(3, 0.3)))],
         summed(SampledRecords(mechanism=N1, rate=0.5, records=1), ROW[:, None]),
     ),
     "random-allocation": Row(
-        [
-            (
-                RandomAllocation(mechanism=N1, steps=2),
-                unless_replaced(exactly.in_a_plane(exactly.in_turns(2, 1.0), [(np.zeros(2), 1.0)], 1.0)),
-            )
-        ],
-        lambda c: c.sampled_stream(RandomAllocation(mechanism=N1, steps=2), "r", bound=0.25, shape=(2,)).add(
-            ROW
-        ),
+        [(TURNS, unless_replaced(exactly.in_a_plane(exactly.in_turns(2, 1.0), [(np.zeros(2), 1.0)], 1.0)))],
+        streamed(TURNS),
     ),
-    "pure-dp": Row(
-        [(OpaquePureDP(epsilon=0.5, justification=_WHY), same(response(0.5, 2)))],
-        opaquely(OpaquePureDP(epsilon=0.5, justification=_WHY)),
-    ),
-    "approx-dp": Row(
-        [(OpaqueApproxDP(epsilon=0.5, delta=1e-3, justification=_WHY), same(approximate(0.5, 1e-3)))],
-        opaquely(OpaqueApproxDP(epsilon=0.5, delta=1e-3, justification=_WHY)),
-    ),
-    "zcdp": Row(
-        [(OpaqueZCDP(rho=0.125, justification=_WHY), same(normal(0.5, 1.0)))],
-        opaquely(OpaqueZCDP(rho=0.125, justification=_WHY)),
-    ),
-    "tabulated": Row(
-        [
-            (
-                Tabulated(losses=LOSSES, probabilities=MASSES, justification=_WHY),
-                same(tabulated(LOSSES, MASSES)),
-            )
-        ],
-        opaquely(Tabulated(losses=LOSSES, probabilities=MASSES, justification=_WHY)),
+    "pure-dp": opaque(OpaquePureDP(epsilon=0.5, justification=_WHY), response(0.5, 2)),
+    "approx-dp": opaque(OpaqueApproxDP(epsilon=0.5, delta=1e-3, justification=_WHY), approximate(0.5, 1e-3)),
+    "zcdp": opaque(OpaqueZCDP(rho=0.125, justification=_WHY), normal(0.5, 1.0)),
+    "tabulated": opaque(
+        Tabulated(losses=LOSSES, probabilities=MASSES, justification=_WHY), tabulated(LOSSES, MASSES)
     ),
 }
 
@@ -740,14 +670,14 @@ TRUST = [pytest.param(kind, trust, id=f"{kind}-{trust}") for kind in ROWS for tr
 
 def by_hand(mechanism: AnyMechanism, trust: TrustModel) -> None:
     header = Header(algorithm="by hand", unit="user", neighbouring="zero-out", trust_model=trust)
-    Ledger(header).append(Release(label="r", mechanism=mechanism))
+    Ledger(header).append(make.release(mechanism))
 
 
 def in_a_file(mechanism: AnyMechanism, trust: TrustModel, path: Path) -> None:
     """A ledger file that states another trust model than the one under which it was written."""
     header = Header(algorithm="written", unit="user", neighbouring="zero-out")
     ledger = Ledger(header, hashed=False)
-    ledger.append(Release(label="r", mechanism=mechanism))
+    ledger.append(make.release(mechanism))
     lines = b"".join(ledger.lines()).replace(
         b'"trust_model":"central"', b'"trust_model":"%s"' % trust.encode()
     )

@@ -12,6 +12,7 @@ from dpaudit import Header, Ledger, Neighbouring, Release, Sensitivity
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
+from tests import make
 from tests.mechanisms.examples import EXAMPLES
 
 WHY = "Theorem 3 of the manual"
@@ -160,7 +161,7 @@ IDS = [f"{record['kind']}-{i}" for i, record in enumerate(RECORDS)]
 
 
 def release(record: dict[str, Any]) -> Release:
-    return Release(label="x", mechanism=record)
+    return make.release(record)
 
 
 def changed(kind: str, **fields: Any) -> dict[str, Any]:

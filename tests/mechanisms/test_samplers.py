@@ -11,14 +11,10 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from dpaudit.claims.sensitivity import L1, L2, Frobenius
+from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.mechanisms import (
     Array,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
-    Gaussian,
-    Laplace,
     PoissonSampled,
     RandomizedResponse,
     SmoothGaussian,
@@ -28,6 +24,7 @@ from dpaudit.mechanisms import (
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
+from tests import make
 from tests.sweeps import sweep
 
 ALARM = 1e-6
@@ -76,20 +73,20 @@ def draws(request: pytest.FixtureRequest) -> Randomness:
 
 
 def test_gaussian(draws: Randomness) -> None:
-    noise = Gaussian(sigma=3.0, sensitivity=L2(1)).sample(np.full((N, 1), 5.0), draws) - 5.0
+    noise = make.gaussian(3.0).sample(np.full((N, 1), 5.0), draws) - 5.0
     assert normal_p(noise, 3.0) > ALARM
     assert all(normal_p(noise, 3.0 * off) < ALARM for off in OFF)
 
 
 def test_laplace(draws: Randomness) -> None:
-    noise = Laplace(scale=3.0, sensitivity=L1(1)).sample(np.full(N, 5.0), draws) - 5.0
+    noise = make.laplace(3.0).sample(np.full(N, 5.0), draws) - 5.0
     assert laplace_p(noise, 3.0) > ALARM
     assert all(laplace_p(noise, 3.0 * off) < ALARM for off in OFF)
 
 
 @sweep("sigma", [0.6, 2.3, 7.0], everyday=(2,))
 def test_discrete_gaussian(sigma: float, draws: Randomness) -> None:
-    noise = DiscreteGaussian(sigma=sigma, sensitivity=L2(1)).sample(np.full(N, 5.0), draws) - 5.0
+    noise = make.discrete_gaussian(sigma).sample(np.full(N, 5.0), draws) - 5.0
     assert lattice_p(noise, lambda k: math.exp(-k * k / (2 * sigma**2))) > ALARM
     for off in OFF:
         assert lattice_p(noise, lambda k, s=sigma * off: math.exp(-k * k / (2 * s**2))) < ALARM
@@ -97,7 +94,7 @@ def test_discrete_gaussian(sigma: float, draws: Randomness) -> None:
 
 @sweep("scale", [0.5, 2.3, 7.0], everyday=(0, 2))
 def test_discrete_laplace(scale: float, draws: Randomness) -> None:
-    noise = DiscreteLaplace(scale=scale, sensitivity=L1(1)).sample(np.full(N, 5.0), draws) - 5.0
+    noise = make.discrete_laplace(scale).sample(np.full(N, 5.0), draws) - 5.0
     assert lattice_p(noise, lambda k: math.exp(-abs(k) / scale)) > ALARM
     for off in OFF:
         assert lattice_p(noise, lambda k, b=scale * off: math.exp(-abs(k) / b)) < ALARM
@@ -170,12 +167,12 @@ def test_smooth_gaussian_takes_the_scale_of_the_moment(draws: Randomness, nightl
 
 
 def test_poisson_sampling_rate_and_inner_noise(draws: Randomness) -> None:
-    mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-3, sensitivity=L2(1)))
+    mechanism = PoissonSampled(rate=0.3, mechanism=make.gaussian(1e-3))
     rows = OnGrid(np.ones((1000, 1), dtype=np.int64), 0)
     sampled = sum(round(float(mechanism.sample(rows, draws)[0])) for _ in range(N // 1000))
     assert stats.binomtest(sampled, N, 0.3).pvalue > ALARM
     assert all(stats.binomtest(sampled, N, 0.3 * off).pvalue < ALARM for off in OFF)
-    noisy = PoissonSampled(rate=0.5, mechanism=Laplace(scale=2.0, sensitivity=L1(1)))
+    noisy = PoissonSampled(rate=0.5, mechanism=make.laplace(2.0))
     noise = noisy.sample(OnGrid(np.zeros((4, N), dtype=np.int64), 0), draws)
     assert laplace_p(noise, 2.0) > ALARM
     assert all(laplace_p(noise, 2.0 * off) < ALARM for off in OFF)
@@ -195,12 +192,12 @@ def test_tree_node_noise(norm: str, draws: Randomness) -> None:
 def test_large_integers_keep_every_digit(draws: Randomness) -> None:
     """2^53 + noise is added as an integer and rounded once."""
     value = np.full(1000, float(2**53 - 1))
-    output = DiscreteLaplace(scale=1.0, sensitivity=L1(1)).sample(value, draws)
+    output = make.discrete_laplace(1.0).sample(value, draws)
     assert {int(entry) % 2 for entry in output if entry < 2**53} == {0, 1}
 
 
 def test_discrete_gaussian_of_a_tiny_sigma_is_still(draws: Randomness) -> None:
-    output = DiscreteGaussian(sigma=1e-3, sensitivity=L2(1)).sample(np.arange(50.0), draws)
+    output = make.discrete_gaussian(1e-3).sample(np.arange(50.0), draws)
     with mp.workdps(60):
         assert mp.exp(-1 / (2 * mpf("1e-3") ** 2)) < mpf(10) ** -200
     assert np.array_equal(output, np.arange(50.0))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-import mpmath
 import numpy as np
+from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from dpaudit.noise.bits import Bits
@@ -38,12 +38,12 @@ def edge(word: int) -> list[Fraction]:
     return [Fraction(low, 2**64), Fraction(low + 1, 2**64)]
 
 
-def normal_below(x: Fraction) -> mpmath.mpf:
+def normal_below(x: Fraction) -> mpf:
     """P(Z < x), to the precision that is set."""
-    return mpmath.erfc(-mpmath.mpf(x.numerator) / x.denominator / mpmath.sqrt(2)) / 2
+    return mp.erfc(-mpf(x.numerator) / x.denominator / mp.sqrt(2)) / 2
 
 
-def laplace_below(x: Fraction) -> mpmath.mpf:
+def laplace_below(x: Fraction) -> mpf:
     """P(Z < x), to the precision that is set."""
-    size = mpmath.exp(-abs(mpmath.mpf(x.numerator) / x.denominator)) / 2
+    size = mp.exp(-abs(mpf(x.numerator) / x.denominator)) / 2
     return size if x < 0 else 1 - size

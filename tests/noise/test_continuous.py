@@ -6,10 +6,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
+from mpmath import mp, mpf
 from scipy import stats
 
 from dpaudit.errors import InvalidParameter
@@ -40,7 +40,7 @@ def in_its_cell(m: int, word: int, v: float, scale: float, below: Any) -> bool:
     """Whether a number that begins with the word leads to m: to noise within g/2 of m g - v."""
     g = Fraction(2) ** grid(scale)
     ends = [((m + side) * g - Fraction(v)) / Fraction(scale) for side in (Fraction(-1, 2), Fraction(1, 2))]
-    u = [mpmath.mpf(end.numerator) / end.denominator for end in edge(word)]
+    u = [mpf(end.numerator) / end.denominator for end in edge(word)]
     if word < 2**63:  # positive noise: its upper tail has the probability u
         ends = [-end for end in reversed(ends)]
     return bool(below(ends[0]) <= u[1] and u[0] <= below(ends[1]))
@@ -61,7 +61,7 @@ def test_every_draw_is_the_real_number_rounded(law: str, scale: float, nightly: 
     given = values(scale, len(words))
     found = DRAW[law](Scripted(words), given, scale, "x")
     assert found.exponent == grid(scale)
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         for m, word, v in zip(found.integers.tolist(), words, given.tolist(), strict=True):
             assert in_its_cell(m, word, v, scale, LAWS[law][1])
 
@@ -70,7 +70,7 @@ def test_the_reference_sees_a_quantile_that_is_off_by_a_billionth(monkeypatch: p
     off = Law(lambda u: NORMAL.quantile(u) * (1.0 + 1e-9), NORMAL.ball, NORMAL.steepness)
     monkeypatch.setattr(continuous, "NORMAL", off)
     found = continuous.gaussian(Scripted(list(WORDS)), np.zeros(200), 1.0, "x")
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         drawn = zip(found.integers.tolist(), WORDS, strict=False)
         right = [in_its_cell(m, word, 0.0, 1.0, normal_below) for m, word in drawn]
     assert sum(right) < 100
@@ -116,10 +116,10 @@ def test_balls_decide_as_doubles_do(law: str, margin: float, monkeypatch: pytest
 
 def test_an_undecided_word_draws_more_bits_until_the_cell_is_known() -> None:
     """A word that begins a number near an edge: each of two continuations leads to its own side."""
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         at = normal_below(Fraction(-5, 2))  # the edge between the cells -3 and -2, at scale 1 on the integers
-        first = int(mpmath.floor(at * 2**64))
-        rest = int(mpmath.floor((at * 2**64 - first) * 2**64))
+        first = int(mp.floor(at * 2**64))
+        rest = int(mp.floor((at * 2**64 - first) * 2**64))
     word = first + 2**63  # negative noise
     for more, m in ((rest - 1000, -3), (rest + 1000, -2)):
         bits = Scripted([], [more])
@@ -161,14 +161,14 @@ def test_enumerated_on_a_coarse_grid_each_cell_has_its_probability(
     found = enumerated_at(law, steps, rest)
     assert abs(1 - sum(found.values())) < Fraction(1, 2**60)
     below = LAWS[law][1]
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         for m in range(-12, 13):
             high, low = (
                 below((m + side - Fraction(rest)) / Fraction(steps))
                 for side in (Fraction(1, 2), -Fraction(1, 2))
             )
             p = found.get(m, Fraction(0))
-            assert abs(mpmath.mpf(p.numerator) / p.denominator - (high - low)) < mpmath.mpf(2) ** -60
+            assert abs(mpf(p.numerator) / p.denominator - (high - low)) < mpf(2) ** -60
 
 
 def test_neighbouring_values_reach_the_same_grid_points() -> None:
@@ -207,10 +207,10 @@ def test_a_quantile_changes_no_faster_than_stated(law: str) -> None:
             near = found.ball(exact(u) * (1 - exact(2.0**-60)))
             change = float((found.ball(exact(u)) - near) * arb(2) ** 60)
             assert 0.0 < change < found.steepness * (1.0 + 1e-9)
-            with mpmath.workdps(40):
-                x = mpmath.mpf(near.mid().str(40, radius=False))
-                there = LAWS[law][1](Fraction(int(mpmath.floor(x * 2**120)), 2**120))
-                assert abs(there / (u * (1 - mpmath.mpf(2) ** -60)) - 1) < mpmath.mpf(10) ** -25
+            with mp.workdps(40):
+                x = mpf(near.mid().str(40, radius=False))
+                there = LAWS[law][1](Fraction(int(mp.floor(x * 2**120)), 2**120))
+                assert abs(there / (u * (1 - mpf(2) ** -60)) - 1) < mpf(10) ** -25
 
 
 def test_the_distribution_of_many_draws() -> None:
@@ -245,14 +245,14 @@ def test_the_scale_off_the_diagonal_is_irrational_and_exact(monkeypatch: pytest.
     monkeypatch.setattr(continuous, "MARGIN", 1.0)
     m = continuous.symmetric(Scripted(list(WORDS)), value, 1.0, "x").integers[:, 0, 1]
     words = WORDS[400:600]  # the diagonals come first
-    with mpmath.workdps(60):
-        g = mpmath.mpf(2) ** grid(1.0)
+    with mp.workdps(60):
+        g = mpf(2) ** grid(1.0)
         for cell, word in zip(m.tolist(), words, strict=True):
-            u = [mpmath.mpf(end.numerator) / end.denominator for end in edge(word)]
-            ends = [(cell + side) * g for side in (mpmath.mpf(-0.5), mpmath.mpf(0.5))]
+            u = [mpf(end.numerator) / end.denominator for end in edge(word)]
+            ends = [(cell + side) * g for side in (mpf(-0.5), mpf(0.5))]
             if word < 2**63:
                 ends = [-end for end in reversed(ends)]
-            low, high = (mpmath.erfc(-end) / 2 for end in ends)  # z = sqrt(2) noise, and erfc takes z/sqrt(2)
+            low, high = (mp.erfc(-end) / 2 for end in ends)  # z = sqrt(2) noise, and erfc takes z/sqrt(2)
             assert low <= u[1]
             assert u[0] <= high
 
@@ -264,12 +264,12 @@ def test_values_on_another_grid_are_added_exactly() -> None:
         integers = np.array([3, -7, (1 << max(0, below)) // 2, 1], dtype=object)
         given = OnGrid(integers, e - below)
         found = continuous.gaussian(Scripted(list(WORDS)), given, 1.0, "x").integers
-        with mpmath.workdps(120):
+        with mp.workdps(120):
             for m, n, word in zip(found.tolist(), integers.tolist(), WORDS, strict=False):
                 v = Fraction(n) * Fraction(2) ** (e - below)
                 ends = [((m + side) * Fraction(2) ** e - v) for side in (Fraction(-1, 2), Fraction(1, 2))]
                 ends = [-end for end in reversed(ends)] if word < 2**63 else ends
-                u = [mpmath.mpf(end.numerator) / end.denominator for end in edge(word)]
+                u = [mpf(end.numerator) / end.denominator for end in edge(word)]
                 assert normal_below(ends[0]) <= u[1]
                 assert u[0] <= normal_below(ends[1])
 
@@ -289,9 +289,9 @@ def test_a_private_scale_is_rounded_to_the_nearest_double() -> None:
         word, width = bits.taken.pop(0)
         assert width == 128
         sign, first = word >> 127, word & (2**127 - 1)
-        with mpmath.workdps(80):
-            z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(first) / 2**128 - 1)
-            real = v + (z if sign else -z) * mpmath.mpf(0.7)
+        with mp.workdps(80):
+            z = mp.sqrt(2) * mp.erfinv(2 * mpf(first) / 2**128 - 1)
+            real = v + (z if sign else -z) * mpf(0.7)
             assert abs(real - out) <= min(abs(real - np.nextafter(out, side)) for side in (-np.inf, np.inf))
 
 

@@ -3,11 +3,10 @@
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from flint import ctx
-from mpmath import mpf
+from mpmath import mp, mpf
 from scipy import stats
 
 from dpaudit.errors import InvalidParameter
@@ -24,35 +23,33 @@ ALARM = 1e-6
 
 def masses(sigma: float, reach: int) -> dict[int, mpf]:
     """The discrete Gaussian's probabilities up to `reach`, with a sum that goes further."""
-    weight = {
-        k: mpmath.exp(-mpf(k * k) / (2 * mpf(sigma) ** 2)) for k in range(-4 * reach - 50, 4 * reach + 51)
-    }
-    total = mpmath.fsum(weight.values())
+    weight = {k: mp.exp(-mpf(k * k) / (2 * mpf(sigma) ** 2)) for k in range(-4 * reach - 50, 4 * reach + 51)}
+    total = mp.fsum(weight.values())
     return {k: weight[k] / total for k in range(-reach, reach + 1)}
 
 
 @pytest.mark.parametrize("sigma", [1e-200, 1e-3, 0.3, 1.0, 2.718281828, 3.99])
 def test_each_table_entry_is_the_first_64_bits_of_the_distribution(sigma: float) -> None:
     first, table = discrete._table(sigma)
-    with mpmath.workdps(80):
+    with mp.workdps(80):
         p = masses(sigma, 12 * max(1, int(sigma)) + 12)
-        below = mpmath.fsum(q for k, q in p.items() if k < first)
+        below = mp.fsum(q for k, q in p.items() if k < first)
         for k, entry in enumerate(table.tolist(), start=first):
             # A probability so near to 1 that 80 digits do not tell is below it all the same.
-            assert entry == min(int(mpmath.floor(below * 2**64)), 2**64 - 1)
+            assert entry == min(int(mp.floor(below * 2**64)), 2**64 - 1)
             below += p[k]
 
 
 @pytest.mark.parametrize("sigma", [4.0, 7.5, 300.0, 1e6, 2.0**70])
 def test_a_rejection_keeps_exactly_the_stated_share(sigma: float) -> None:
     """a(k) in balls is density/cell up to a constant, at most 1, and at least the bound that decides."""
-    with mpmath.workdps(140), ctx.workprec(200):
-        s, root = mpf(sigma), mpmath.sqrt(2)
+    with mp.workdps(140), ctx.workprec(200):
+        s, root = mpf(sigma), mp.sqrt(2)
         for x in (0.0, 0.4, -1.0, 3.0, -7.5):
             k = round(x * sigma)
-            low, high = (mpmath.erfc((abs(k) + side) / (s * root)) / 2 for side in (-mpf(0.5), mpf(0.5)))
-            density = mpmath.exp(-(mpf(k) ** 2) / (2 * s**2)) / (s * root * mpmath.sqrt(mpmath.pi))
-            a = mpmath.exp(-1 / (24 * s**2)) * density / (low - high)
+            low, high = (mp.erfc((abs(k) + side) / (s * root)) / 2 for side in (-mpf(0.5), mpf(0.5)))
+            density = mp.exp(-(mpf(k) ** 2) / (2 * s**2)) / (s * root * mp.sqrt(mp.pi))
+            a = mp.exp(-1 / (24 * s**2)) * density / (low - high)
             found = mpf(discrete._acceptance(k, sigma).mid().str(40, radius=False))
             assert abs(found / a - 1) < mpf(10) ** -12
             most = (1 + (mpf(k) / sigma) ** 2) / (24 * mpf(sigma) ** 2)
@@ -98,10 +95,10 @@ def test_a_word_that_equals_an_entry_is_decided_by_more_bits() -> None:
 def test_words_beyond_a_table_are_decided_too() -> None:
     first, table = discrete._table(1.0)
     found = discrete.discrete_gaussian(Scripted([0, 2**64 - 1], [1, 2**64 - 2]), 2, 1.0).tolist()
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         p = masses(1.0, 40)
         for k, u in zip(found, (Fraction(3, 2**129), 1 - Fraction(3, 2**129)), strict=True):
-            low = mpmath.fsum(q for at, q in p.items() if at < k)
+            low = mp.fsum(q for at, q in p.items() if at < k)
             assert low <= mpf(u.numerator) / u.denominator < low + p[k]
     assert found[0] < first
     assert found[1] > first + len(table) - 2
@@ -115,8 +112,8 @@ def test_discrete_laplace_enumerated(scale: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discrete, "floors", lambda *a, **n: (offset.append(a[4]), true(*a, **n))[1])
         discrete.discrete_laplace(Scripted(list(WORDS)), 1, scale)
-    with mpmath.workdps(60):
-        q = mpmath.exp(-1 / mpf(scale))
+    with mp.workdps(60):
+        q = mp.exp(-1 / mpf(scale))
         found = enumerated(LAPLACE, Scale.of(scale, 0), lambda: offset[0](0), mirrored=True)
         for k in range(-20, 21):
             p = found.get(k, Fraction(0))

@@ -1,8 +1,8 @@
 """A path's noisy values are those of real numbers: computed a second way, from the bits that it kept."""
 
-import mpmath
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy import stats
 
 from dpaudit.noise.bits import SeededBits
@@ -12,12 +12,12 @@ from dpaudit.noise.paths import ExactPath
 POINTS = [0.3, 0.9, 0.5, -2.0, 0.5000000001, 40.0, 0.7, 0.4]
 
 
-def normal_numbers(path: ExactPath) -> list[mpmath.mpf]:
+def normal_numbers(path: ExactPath) -> list[mpf]:
     """The standard normal numbers that a path's bits stand for: a sign, and a number in [0, 1/2)."""
     found = []
     for *_, [(sign, uniform)] in path._points:
-        u = (mpmath.mpf(uniform._known) + mpmath.mpf(0.5)) / mpmath.mpf(2) ** uniform.width
-        found.append(-sign * mpmath.sqrt(2) * mpmath.erfinv(2 * u - 1))
+        u = (mpf(uniform._known) + mpf(0.5)) / mpf(2) ** uniform.width
+        found.append(-sign * mp.sqrt(2) * mp.erfinv(2 * u - 1))
     return found
 
 
@@ -35,13 +35,13 @@ def test_values_are_those_of_the_cholesky_factor_of_the_whole_covariance(
     means = np.linspace(-3.0, 1e6, len(POINTS))
     found = [float(path.at(x, np.array(m))) for x, m in zip(POINTS, means.tolist(), strict=True)]
     assert path._digits == enough
-    with mpmath.workdps(60):
-        x = [mpmath.mpf(point) for point in POINTS]
-        covariance = mpmath.matrix([[mpmath.exp(-mpmath.mpf(beta) * abs(a - b)) for b in x] for a in x])
-        path_there = mpmath.cholesky(covariance) * mpmath.matrix(normal_numbers(path))
-        g = mpmath.mpf(2) ** grid(sigma)
+    with mp.workdps(60):
+        x = [mpf(point) for point in POINTS]
+        covariance = mp.matrix([[mp.exp(-mpf(beta) * abs(a - b)) for b in x] for a in x])
+        path_there = mp.cholesky(covariance) * mp.matrix(normal_numbers(path))
+        g = mpf(2) ** grid(sigma)
         for mean, value, out in zip(means.tolist(), path_there, found, strict=True):
-            assert out == float(mpmath.floor((mean + mpmath.mpf(sigma) * value) / g + mpmath.mpf(0.5)) * g)
+            assert out == float(mp.floor((mean + mpf(sigma) * value) / g + mpf(0.5)) * g)
 
 
 def test_a_repeated_point_has_the_same_noise_on_any_mean() -> None:

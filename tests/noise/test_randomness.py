@@ -11,17 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import (
-    L1,
     L2,
     RKHS,
     Curator,
-    DiscreteGaussian,
-    DiscreteLaplace,
     ExponentialKernel,
     Frobenius,
-    Gaussian,
     GaussianProcess,
-    Laplace,
     Ledger,
     PoissonSampled,
     SymmetricGaussian,
@@ -30,14 +25,14 @@ from dpaudit import (
 )
 from dpaudit.curator.noise import LiveNoise, ReplayedNoise, Transcript
 from dpaudit.errors import DpauditError, InvalidParameter, LedgerTampered
-from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Tree
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.grid import OnGrid, grid
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness, exact_sum
+from tests import make
 
-GAUSSIAN = Gaussian(sigma=3.0, sensitivity=L2(1.0))
-LAPLACE = Laplace(scale=0.3, sensitivity=L1(1.0))
+GAUSSIAN = make.gaussian(3.0)
+LAPLACE = make.laplace(0.3)
 DOUBLES = st.floats(-1e300, 1e300)
 
 
@@ -106,12 +101,12 @@ def released(mechanism: Any) -> Callable[[Any, Curator], Any]:
 MECHANISMS = [
     GAUSSIAN,
     LAPLACE,
-    DiscreteGaussian(sigma=3.0, sensitivity=L2(1.0)),
-    DiscreteLaplace(scale=3.0, sensitivity=L1(1.0)),
+    make.discrete_gaussian(3.0),
+    make.discrete_laplace(3.0),
     SymmetricGaussian(sigma=0.7, dimension=2, sensitivity=Frobenius(1.0)),
     TreeAggregation(sigma=5.0, steps=3, sensitivity=L2(1.0)),
     GaussianProcess(sigma=5.0, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0)),
-    PoissonSampled(rate=0.5, mechanism=Gaussian(sigma=4.0, sensitivity=L2(2.0))),
+    PoissonSampled(rate=0.5, mechanism=make.gaussian(4.0, 2.0)),
 ]
 
 
@@ -148,16 +143,16 @@ def test_a_grid_is_covered_by_the_hash_and_has_to_follow_from_the_mechanism(tmp_
         with pytest.raises(LedgerTampered):
             Ledger.read(path)
     with pytest.raises(InvalidParameter, match=r"grid 2\^-30 for noise whose grid is 2\^-31"):
-        Release(label="x", mechanism=GAUSSIAN, grid=-30)
+        make.release(GAUSSIAN, grid=-30)
     wrong: Any
     for wrong in (True, -31.0, "-31"):
         with pytest.raises(DpauditError):
-            Release(label="x", mechanism=GAUSSIAN, grid=wrong)
+            make.release(GAUSSIAN, grid=wrong)
 
 
 @pytest.mark.parametrize(("value", "sigma"), [(1e10, 1.0), (0.0, 1e-300)])
 def test_what_no_grid_holds_is_refused_by_name(value: float, sigma: float) -> None:
-    noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+    noise = make.gaussian(sigma)
     with pytest.raises(InvalidParameter) as caught:
         run(lambda data, curator: curator.release(value, noise, label="big"), None)
     if sigma == 1.0:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import pytest
-from mpmath import mpf
+from mpmath import mp, mpf
 
 from dpaudit.noise import rational as discrete
 from tests.sweeps import sweep
@@ -22,7 +21,7 @@ CLOSE = mpf(10) ** -30
 
 @pytest.fixture(autouse=True)
 def digits() -> Iterable[None]:
-    with mpmath.mp.workdps(60):
+    with mp.workdps(60):
         yield
 
 
@@ -87,7 +86,7 @@ def test_bernoulli_exp(gamma: str) -> None:
     found = law(
         lambda script: discrete._bernoulli_exp(exact.numerator, exact.denominator, Thresholds(script))
     )  # type: ignore[arg-type]
-    assert abs(found[True] - mpmath.exp(-mpf(exact.numerator) / exact.denominator)) < CLOSE
+    assert abs(found[True] - mp.exp(-mpf(exact.numerator) / exact.denominator)) < CLOSE
 
 
 class Uniforms:
@@ -105,7 +104,7 @@ class Uniforms:
 
 
 def exact_bernoulli(numerator: int, denominator: int, bits: Any) -> bool:
-    p = mpmath.exp(-mpf(numerator) / denominator)
+    p = mp.exp(-mpf(numerator) / denominator)
     return bool(bits.script.choose([(True, p), (False, 1 - p)]))
 
 
@@ -114,7 +113,7 @@ def test_discrete_laplace(scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discrete, "_bernoulli_exp", exact_bernoulli)
     exact = Fraction(scale)
     found = law(lambda script: discrete.discrete_laplace(exact, Uniforms(script, exact.numerator)))  # type: ignore[arg-type]
-    decay = mpmath.exp(-mpf(exact.denominator) / exact.numerator)
+    decay = mp.exp(-mpf(exact.denominator) / exact.numerator)
     for k in range(-12, 13):
         assert abs(found[k] - (1 - decay) / (1 + decay) * decay ** abs(k)) < CLOSE
 
@@ -131,7 +130,7 @@ def test_discrete_gaussian(variance: str, monkeypatch: pytest.MonkeyPatch) -> No
         if bits.begun:
             raise Restart
         bits.begun = True
-        decay = mpmath.exp(-mpf(scale.denominator) / scale.numerator)
+        decay = mp.exp(-mpf(scale.denominator) / scale.numerator)
         norm = (1 - decay) / (1 + decay)
         return int(bits.script.choose([(k, norm * decay ** abs(k)) for k in range(-120, 121)]))
 
@@ -139,9 +138,9 @@ def test_discrete_gaussian(variance: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(discrete, "discrete_laplace", proposal)
     found = law(lambda script: discrete.discrete_gaussian(exact, Proposals(script)))  # type: ignore[arg-type]
     double_variance = 2 * mpf(exact.numerator) / exact.denominator
-    normaliser = mpmath.nsum(lambda k: mpmath.exp(-k * k / double_variance), [-mpmath.inf, mpmath.inf])
+    normaliser = mp.nsum(lambda k: mp.exp(-k * k / double_variance), [-mp.inf, mp.inf])
     for k in range(-12, 13):
-        expected = mpmath.exp(-(mpf(k) ** 2) / double_variance) / normaliser
+        expected = mp.exp(-(mpf(k) ** 2) / double_variance) / normaliser
         assert abs(found.get(k, mpf(0)) - expected) < CLOSE
 
 
@@ -159,5 +158,5 @@ def test_the_enumeration_sees_a_double_zero(monkeypatch: pytest.MonkeyPatch) -> 
         return -magnitude if bits.below(2) else magnitude
 
     found = law(lambda script: slipped(Fraction(1), Uniforms(script, 1)))
-    decay = mpmath.exp(mpf(-1))
+    decay = mp.exp(mpf(-1))
     assert abs(found[0] - (1 - decay) / (1 + decay)) > mpf("0.1")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Partition, Release, account, judge
+from dpaudit import ZCDP, Claim, Header, Ledger, Partition, Release, account, judge
 from dpaudit.app.report.report_page import report
 from dpaudit.app.text.compared import Comparison, Side
 from dpaudit.certificate.certificate import Certificate
@@ -21,8 +21,9 @@ from dpaudit.mechanisms import PoissonSampled
 from dpaudit.page.blocks import Grid
 from dpaudit.processes.wire import frame, value_of
 from dpaudit.processes.worker import Asked, _line_of
+from tests import make
 
-NOISE = Gaussian(sigma=4.0, sensitivity=L2(1.0))
+NOISE = make.gaussian(4.0)
 PLAIN: dict[str, Any] = {
     "label": "step",
     "mechanism": NOISE,

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import flint
-import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mpmath import libmp
+from mpmath import libmp, mp, mpf
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
-from dpaudit.accountants.composition.composition import compose
+from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring
 from dpaudit.accountants.curves.curves import LossProfile, PrivacyProfile, profiles
 from dpaudit.accountants.privacy_loss import Bracket
 from dpaudit.claims.sensitivity import RKHS, Frobenius
@@ -58,25 +56,25 @@ from dpaudit.mechanisms import (
     SparseVector,
     SymmetricGaussian,
     Tabulated,
-    Toeplitz,
     TreeAggregation,
     TrialRelease,
     TruncatedPoissonSampled,
 )
+from tests import make
 from tests.sweeps import sweep
 
 DIGITS = 340
-ROUNDING = mp.mpf(10) ** -330  # of so many digits, where a loss equals epsilon and nothing is left
+ROUNDING = mpf(10) ** -330  # of so many digits, where a loss equals epsilon and nothing is left
 CELLS = 12  # of Laplace noise
 MOST_ATOMS = 300  # of an exact truth
 #: Where noise of scale 1 is cut, from the middle: closely where most of it is, and as far as delta 1e-300.
 FAR = (10, 12, 14, 17, 20, 24, 28, 32, 36, 40)
 CUTS = [*(-k for k in reversed(FAR)), *(k / 2 for k in range(-16, 17)), *FAR]
-Atoms = list[tuple[mp.mpf, mp.mpf]]  # P and Q
+Atoms = list[tuple[mpf, mpf]]  # P and Q
 
 
 def response_atoms(epsilon: float, categories: int) -> Atoms:
-    e = mp.exp(mp.mpf(epsilon))
+    e = mp.exp(mpf(epsilon))
     total = e + categories - 1
     return [
         (e / total, 1 / total),
@@ -87,7 +85,7 @@ def response_atoms(epsilon: float, categories: int) -> Atoms:
 
 def range_atoms(epsilon: float, share: Any) -> Atoms:
     """Losses h = share epsilon and h - epsilon, with the probabilities that make both sum to 1."""
-    e, high = mp.mpf(epsilon), share * mp.mpf(epsilon)
+    e, high = mpf(epsilon), share * mpf(epsilon)
     p = (mp.exp(e) - mp.exp(high)) / mp.expm1(e)
     return [(p, p * mp.exp(-high)), (1 - p, (1 - p) * mp.exp(e - high))]
 
@@ -101,12 +99,12 @@ def merged(between_p: Any, between_q: Any, edges: list[Any]) -> Atoms:
 def normal_cdf(x: Any) -> Any:
     """As `mp.ncdf`, by the error function of FLINT, to as many digits in a tenth of the time."""
     if mp.isinf(x):
-        return mp.mpf(x > 0)
-    flint.ctx.prec = mp.mp.prec + 30
+        return mpf(x > 0)
+    flint.ctx.prec = mp.prec + 30
     negative, mantissa, exponent, _ = x._mpf_
     over = flint.arb(mantissa if negative else -mantissa) * flint.arb(2) ** exponent / flint.arb(2).sqrt()
     mantissa, exponent = (over.erfc() / 2).mid().man_exp()
-    return mp.ldexp(mp.mpf(int(mantissa)), int(exponent))
+    return mp.ldexp(mpf(int(mantissa)), int(exponent))
 
 
 def normal(low: Any, high: Any) -> Any:
@@ -117,7 +115,7 @@ def normal(low: Any, high: Any) -> Any:
 
 
 def gaussian_atoms(mu: Any, rate: Any) -> Atoms:
-    return mixture_atoms([mp.mpf(0), mp.mpf(mu)], [1 - rate, rate])
+    return mixture_atoms([mpf(0), mpf(mu)], [1 - rate, rate])
 
 
 def mixture_atoms(shifts: list[Any], weights: list[Any]) -> Atoms:
@@ -132,17 +130,17 @@ def opposite_atoms(mu: Any, rate: Any) -> Atoms:
     def mixed(shift: Any) -> Callable[[Any, Any], Any]:
         return lambda low, high: (1 - rate) * normal(low, high) + rate * normal(low - shift, high - shift)
 
-    return merged(mixed(mu), mixed(-mu), [mp.mpf(cut) for cut in CUTS])
+    return merged(mixed(mu), mixed(-mu), [mpf(cut) for cut in CUTS])
 
 
 def laplace_cdf(x: Any) -> Any:
     if mp.isinf(x):
-        return mp.mpf(0 if x < 0 else 1)
+        return mpf(0 if x < 0 else 1)
     return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
 
 
 def laplace_atoms(epsilon: Any, rate: Any) -> Atoms:
-    e = mp.mpf(epsilon)
+    e = mpf(epsilon)
 
     def own(low: Any, high: Any) -> Any:
         return laplace_cdf(high) - laplace_cdf(low)
@@ -157,7 +155,7 @@ def reversed_pair(atoms: Atoms) -> Atoms:
     return [(q, p) for p, q in atoms]
 
 
-def loss(p: mp.mpf, q: mp.mpf) -> float:
+def loss(p: mpf, q: mpf) -> float:
     """The logarithm of the ratio as a double: atoms are grouped by it, and any grouping post-processes."""
     if not (p > 0 and q > 0):
         return 0.0
@@ -168,9 +166,9 @@ def loss(p: mp.mpf, q: mp.mpf) -> float:
 def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
     """The atoms of all runs, those with nearly equal losses merged on the way: a post-processing."""
     with mp.workdps(DIGITS):
-        laws: dict[int | None, tuple[mp.mpf, mp.mpf]] = {0: (mp.mpf(1), mp.mpf(1))}
+        laws: dict[int | None, tuple[mpf, mpf]] = {0: (mpf(1), mpf(1))}
         for atoms, count in releases:
-            rows, digits = [(p._mpf_, q._mpf_, loss(p, q)) for p, q in atoms if p > 0], mp.mp.prec
+            rows, digits = [(p._mpf_, q._mpf_, loss(p, q)) for p, q in atoms if p > 0], mp.prec
             for _ in range(count):
                 fresh: dict[int | None, tuple[Any, Any]] = defaultdict(lambda: (libmp.fzero, libmp.fzero))
                 for p, q in laws.values():
@@ -183,7 +181,7 @@ def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
                             libmp.mpf_add(most, a, digits, "n"),
                             libmp.mpf_add(least, b, digits, "n"),
                         )
-                laws = {key: (mp.mp.make_mpf(p), mp.mp.make_mpf(q)) for key, (p, q) in fresh.items()}
+                laws = {key: (mp.make_mpf(p), mp.make_mpf(q)) for key, (p, q) in fresh.items()}
         return list(laws.values())
 
 
@@ -211,7 +209,7 @@ class Truth:
     def delta(self, epsilon: float) -> Any:
         """The least delta at an epsilon, or a lower bound on it."""
         with mp.workdps(DIGITS):
-            at = mp.mpf(epsilon)
+            at = mpf(epsilon)
             bar = mp.exp(at)
             if not self.mu:
                 return max(mp.fsum(max(p - bar * q, 0) for p, q in atoms) for atoms in self.orders)
@@ -253,15 +251,15 @@ def truth_of(mix: list[tuple[Any, int]], relation: Neighbouring = Neighbouring.A
                 for way in ways
             ]
             return Truth(orders, mu, exact=not any(isinstance(m, MatrixMechanism) for m, _ in mix))
-        noise = [(gaussian_atoms(mu, mp.mpf(1)), 1)] if mu else []
+        noise = [(gaussian_atoms(mu, mpf(1)), 1)] if mu else []
         return Truth([composed([*noise, *way]) for way in ways])
 
 
 def discrete_laplace_atoms(scale: float, shift: int) -> Atoms:
     """Both ends, where the loss is constant, and each integer between."""
-    a = mp.exp(-1 / mp.mpf(scale))
+    a = mp.exp(-1 / mpf(scale))
 
-    def mass(k: int) -> mp.mpf:
+    def mass(k: int) -> mpf:
         return (1 - a) / (1 + a) * a ** abs(k)
 
     end, far = 1 / (1 + a), a**shift / (1 + a)  # of k <= 0 and of k >= shift, centred at 0
@@ -271,7 +269,7 @@ def discrete_laplace_atoms(scale: float, shift: int) -> Atoms:
 def discrete_gaussian_atoms(sigma: float, shift: int) -> Atoms:
     """Every integer within 40 sigma, in about as many groups as other noise has cells; the rest dropped."""
     reach = int(40 * sigma) + 3
-    masses = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
+    masses = {k: mp.exp(-(mpf(k) ** 2) / (2 * mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
     total = mp.fsum(masses.values())
     groups: dict[int, list[int]] = defaultdict(list)
     for k in range(shift - reach, reach + 1):
@@ -284,15 +282,15 @@ def discrete_gaussian_atoms(sigma: float, shift: int) -> Atoms:
 
 def smooth_atoms(alpha: float, beta: float) -> Atoms:
     """One coordinate of the larger scale against the smaller, moved by the smaller over alpha."""
-    scale, shift = mp.exp(mp.mpf(beta) / 2), 1 / mp.mpf(alpha)
-    cuts = [mp.mpf(cut) for cut in CUTS]
+    scale, shift = mp.exp(mpf(beta) / 2), 1 / mpf(alpha)
+    cuts = [mpf(cut) for cut in CUTS]
     return merged(lambda low, high: normal((low - shift) / scale, (high - shift) / scale), normal, cuts)
 
 
 def revealing(delta: float, atoms: Atoms) -> Atoms:
     """All revealed with probability delta, on either side (Kairouz, Oh and Viswanath 2015)."""
-    lost = mp.mpf(delta)
-    return [(lost, mp.mpf(0)), (mp.mpf(0), lost), *(((1 - lost) * p, (1 - lost) * q) for p, q in atoms)]
+    lost = mpf(delta)
+    return [(lost, mpf(0)), (mpf(0), lost), *(((1 - lost) * p, (1 - lost) * q) for p, q in atoms)]
 
 
 def sparse_atoms(mechanism: Any) -> Atoms:
@@ -300,7 +298,7 @@ def sparse_atoms(mechanism: Any) -> Atoms:
     said = np.array([False, False, *[True] * mechanism.answers])
     ahead, moved = np.where(said, -2.0, 2.0), np.where(said, -1.0, 1.0)
     logs = [mechanism.log_probability(said, each) for each in (ahead, ahead + moved)]
-    p, q = (mp.exp(mp.mpf(log)) for log in logs)
+    p, q = (mp.exp(mpf(log)) for log in logs)
     return [(p, q), (1 - p, 1 - q)]
 
 
@@ -312,12 +310,12 @@ def mu_of(mechanism: Any) -> Any:
     """The mean of the Gaussian that a mechanism is, or may be; 0 where it is none."""
     match mechanism:
         case Gaussian() | SymmetricGaussian() | GaussianProcess():
-            return mp.mpf(mechanism.sensitivity.value) / mechanism.sigma
+            return mpf(mechanism.sensitivity.value) / mechanism.sigma
         case TreeAggregation():  # an item is in floor(log2 steps) + 1 nodes
-            moved = mp.mpf(mechanism.sensitivity.value) / mechanism.sigma
+            moved = mpf(mechanism.sensitivity.value) / mechanism.sigma
             return moved * mp.sqrt(mechanism.steps.bit_length())
         case OpaqueZCDP():
-            return mp.sqrt(2 * mp.mpf(mechanism.rho))
+            return mp.sqrt(2 * mpf(mechanism.rho))
         case MatrixMechanism():  # one unit moves the items of the earliest pattern, all the same way
             steps, b = mechanism.steps, mechanism.separation
             turns = range(0, steps, b)[: mechanism.participations]
@@ -326,37 +324,37 @@ def mu_of(mechanism: Any) -> Any:
                 sum(row[t - step - 1] for t in turns if step - len(row) < t <= step)
                 for step, row in enumerate(rows)
             ]
-            moved = mp.sqrt(sum(mp.mpf(move) ** 2 for move in moves)) / mechanism.sigma
+            moved = mp.sqrt(sum(mpf(move) ** 2 for move in moves)) / mechanism.sigma
             return moved * mechanism.sensitivity.value
         case _:
-            return mp.mpf(0)
+            return mpf(0)
 
 
 def key_atoms(mechanism: Any) -> Atoms:
     """Whether any of so many keys is kept, each of one unit, or of none."""
     if mechanism.method == "optimal":
-        kept = mp.mpf(mechanism.probabilities(1)[1])
+        kept = mpf(mechanism.probabilities(1)[1])
     else:
-        scale, threshold = map(mp.mpf, mechanism.noise_and_threshold())
+        scale, threshold = map(mpf, mechanism.noise_and_threshold())
         away = (threshold - 1) / scale
         kept = 1 - laplace_cdf(away) if mechanism.method == "laplace" else mp.ncdf(-away)
     any_kept = 1 - (1 - kept) ** mechanism.changes
-    return [(any_kept, mp.mpf(0)), (1 - any_kept, mp.mpf(1))]
+    return [(any_kept, mpf(0)), (1 - any_kept, mpf(1))]
 
 
 def sample_atoms(mechanism: Any, relation: Neighbouring) -> Atoms:
     """One unit in a sample by chance: of others that add nothing, or, where one has its place, the least."""
     inner = mechanism.mechanism
-    noise = mp.mpf(inner.scale if isinstance(inner, Laplace) else inner.sigma)
-    replaced, part = relation is Neighbouring.REPLACE_ONE, mp.mpf(mechanism.contribution or 1) / noise
+    noise = mpf(inner.scale if isinstance(inner, Laplace) else inner.sigma)
+    replaced, part = relation is Neighbouring.REPLACE_ONE, mpf(mechanism.contribution or 1) / noise
     if isinstance(mechanism, FixedSizeSampled):
         units = mechanism.units + (relation is Neighbouring.ADD_OR_REMOVE_ONE)
         # Every other unit has the opposite part; one that is set to zero moves the sum by its own alone.
-        rate, part = mp.mpf(mechanism.size) / units, part * (1 if relation is Neighbouring.ZERO_OUT else 2)
+        rate, part = mpf(mechanism.size) / units, part * (1 if relation is Neighbouring.ZERO_OUT else 2)
         return laplace_atoms(part, rate) if isinstance(inner, Laplace) else gaussian_atoms(part, rate)
-    others, q = mechanism.units - 1, mp.mpf(mechanism.rate)
+    others, q = mechanism.units - 1, mpf(mechanism.rate)
     rate = mp.fsum(
-        mp.binomial(others, k) * q**k * (1 - q) ** (others - k) * q * min(1, mp.mpf(mechanism.most) / (k + 1))
+        mp.binomial(others, k) * q**k * (1 - q) ** (others - k) * q * min(1, mpf(mechanism.most) / (k + 1))
         for k in range(others + 1)
     )
     return opposite_atoms(part, rate) if replaced else gaussian_atoms(part, rate)
@@ -364,11 +362,11 @@ def sample_atoms(mechanism: Any, relation: Neighbouring) -> Atoms:
 
 def turn_atoms(mechanism: Any, relation: Neighbouring) -> Atoms:
     """The turns of the units that come first, which have no row in common."""
-    inner, rate, moved = mechanism.mechanism, mp.mpf(mechanism.rate), mp.mpf(mechanism.contribution)
+    inner, rate, moved = mechanism.mechanism, mpf(mechanism.rate), mpf(mechanism.contribution)
     turns, turn = [], opposite_atoms if relation is Neighbouring.REPLACE_ONE else gaussian_atoms
     for first in range(0, inner.steps, inner.separation):
         column = inner.strategy.coefficients[: inner.steps - first]
-        norm = mp.sqrt(mp.fsum(mp.mpf(each) ** 2 for each in column))
+        norm = mp.sqrt(mp.fsum(mpf(each) ** 2 for each in column))
         turns.append((turn(moved * norm / inner.sigma, rate), 1))
     return composed(turns)
 
@@ -382,21 +380,21 @@ def pair_of(mechanism: Any, relation: Neighbouring) -> Atoms:
             return smooth_atoms(mechanism.alpha, mechanism.beta)
         case Tabulated():
             rows = zip(mechanism.losses, mechanism.probabilities, strict=True)
-            finite = [(mp.mpf(p), mp.mpf(p) * mp.exp(-mp.mpf(loss))) for loss, p in rows]
-            return [(mp.mpf(mechanism.infinity), mp.mpf(0)), *finite]
+            finite = [(mpf(p), mpf(p) * mp.exp(-mpf(loss))) for loss, p in rows]
+            return [(mpf(mechanism.infinity), mpf(0)), *finite]
         case Laplace():
-            return laplace_atoms(mp.mpf(mechanism.sensitivity.value) / mechanism.scale, mp.mpf(1))
+            return laplace_atoms(mpf(mechanism.sensitivity.value) / mechanism.scale, mpf(1))
         case DiscreteLaplace():
             return discrete_laplace_atoms(mechanism.scale, int(mechanism.sensitivity.value))
         case RandomizedResponse():
             return response_atoms(mechanism.epsilon, mechanism.categories)
         case Exponential():
             # Two outputs, their losses 7/10 of the range above 0 and 3/10 below.
-            return range_atoms(mechanism.epsilon, mp.mpf(7) / 10)
+            return range_atoms(mechanism.epsilon, mpf(7) / 10)
         case ReportNoisyMax():
             # Two candidates with equal log weights, which move by half of epsilon in opposite directions.
-            less = mp.exp(-mp.mpf(mechanism.epsilon)) / 2
-            return [(mp.mpf(1) / 2, 1 - less), (mp.mpf(1) / 2, less)]
+            less = mp.exp(-mpf(mechanism.epsilon)) / 2
+            return [(mpf(1) / 2, 1 - less), (mpf(1) / 2, less)]
         case SparseVector():
             # Answers that show the threshold's noise and c values: two losses, as of randomized response.
             return sparse_atoms(mechanism)
@@ -404,18 +402,18 @@ def pair_of(mechanism: Any, relation: Neighbouring) -> Atoms:
             return sparse_atoms(mechanism)
         case PrivateSelection():
             # The larger of a geometric number of answers, one likelier on either side.
-            (one,), gamma = mechanism.releases, mp.mpf(mechanism.repetitions.gamma)
-            likely = 1 / (1 + mp.exp(-mp.mpf(one.mechanism.epsilon)))
+            (one,), gamma = mechanism.releases, mpf(mechanism.repetitions.gamma)
+            likely = 1 / (1 + mp.exp(-mpf(one.mechanism.epsilon)))
             sides = [gamma * low / (1 - (1 - gamma) * low) for low in (likely, 1 - likely)]
             return [(sides[0], sides[1]), (1 - sides[0], 1 - sides[1])]
         case Shuffled():
             # All other users give the one answer of two.
             local, users = mechanism.local, mechanism.users
-            keep = 1 / (1 + mp.exp(-mp.mpf(local.epsilon)))
+            keep = 1 / (1 + mp.exp(-mpf(local.epsilon)))
             fewer = [
                 mp.binomial(users - 1, k) * (1 - keep) ** k * keep ** (users - 1 - k) for k in range(users)
             ]
-            low, high = [*fewer, mp.mpf(0)], [mp.mpf(0), *fewer]
+            low, high = [*fewer, mpf(0)], [mpf(0), *fewer]
             return [
                 (keep * b + (1 - keep) * a, (1 - keep) * b + keep * a) for a, b in zip(low, high, strict=True)
             ]
@@ -431,33 +429,33 @@ def pair_of(mechanism: Any, relation: Neighbouring) -> Atoms:
             return turn_atoms(mechanism, relation)
         case PoissonSampled(mechanism=Gaussian() as inner, contribution=float() as own):
             pair = opposite_atoms if relation is Neighbouring.REPLACE_ONE else gaussian_atoms
-            return pair(mp.mpf(own) / inner.sigma, mp.mpf(mechanism.rate))
+            return pair(mpf(own) / inner.sigma, mpf(mechanism.rate))
         case PoissonSampled(mechanism=Gaussian() as inner):
-            return gaussian_atoms(mp.mpf(inner.sensitivity.value) / inner.sigma, mp.mpf(mechanism.rate))
+            return gaussian_atoms(mpf(inner.sensitivity.value) / inner.sigma, mpf(mechanism.rate))
         case PoissonSampled(mechanism=Laplace() as inner):
-            return laplace_atoms(mp.mpf(inner.sensitivity.value) / inner.scale, mp.mpf(mechanism.rate))
+            return laplace_atoms(mpf(inner.sensitivity.value) / inner.scale, mpf(mechanism.rate))
         case MixtureOfGaussians():
-            shifts = [mp.mpf(c) / mechanism.sigma for c in mechanism.sensitivities]
-            return mixture_atoms(shifts, [mp.mpf(p) for p in mechanism.probabilities])
+            shifts = [mpf(c) / mechanism.sigma for c in mechanism.sensitivities]
+            return mixture_atoms(shifts, [mpf(p) for p in mechanism.probabilities])
         case SampledRecords(mechanism=Gaussian() as inner):
-            moved, q, k = mp.mpf(1) / inner.sigma, mp.mpf(mechanism.rate), mechanism.records
+            moved, q, k = mpf(1) / inner.sigma, mpf(mechanism.rate), mechanism.records
             weights = [mp.binomial(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1)]
             return mixture_atoms([j * moved for j in range(k + 1)], weights)
         case RandomAllocation(mechanism=Gaussian() as inner):  # what the first answer alone reveals
-            return gaussian_atoms(mp.mpf(1) / inner.sigma, mp.mpf(1) / mechanism.steps)
+            return gaussian_atoms(mpf(1) / inner.sigma, mpf(1) / mechanism.steps)
         case _:
             raise NotImplementedError(mechanism)
 
 
 NOISE = st.floats(0.2, 50.0)
 EPSILON = st.floats(0.01, 4.0)
-GAUSSIAN = NOISE.map(lambda sigma: Gaussian(sigma=sigma, sensitivity=L2(1.0)))
-LAPLACE = NOISE.map(lambda scale: Laplace(scale=scale, sensitivity=L1(1.0)))
+GAUSSIAN = NOISE.map(make.gaussian)
+LAPLACE = NOISE.map(make.laplace)
 INTEGER = st.integers(1, 3).map(float)
 NOT_TINY = NOISE.filter(lambda sigma: sigma > 0.5)
 RATE = st.sampled_from([1e-4, 0.01, 0.3, 0.9])
 #: Noise on a sum that a replaced unit moves by 2, each unit's part being 1.
-OF_TWO = NOT_TINY.map(lambda sigma: Gaussian(sigma=sigma, sensitivity=L2(2.0)))
+OF_TWO = NOT_TINY.map(lambda sigma: make.gaussian(sigma, 2.0))
 
 
 def table(ratio: float, shares: list[float], infinity: float) -> Tabulated:
@@ -473,51 +471,45 @@ def table(ratio: float, shares: list[float], infinity: float) -> Tabulated:
     return Tabulated(losses=losses, probabilities=probabilities, infinity=infinity, justification="counted")
 
 
+def coefficients(most: int) -> st.SearchStrategy[tuple[float, ...]]:
+    """A column of 1 and so many more, none of them tiny."""
+    one = st.floats(-1.0, 1.0).filter(lambda c: c == 0.0 or abs(c) > 1e-9)
+    return st.lists(one, max_size=most).map(lambda more: (1.0, *more))
+
+
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "gaussian": GAUSSIAN,
     "laplace": LAPLACE,
-    "discrete-gaussian": st.builds(
-        lambda sigma, shift: DiscreteGaussian(sigma=sigma, sensitivity=L2(shift)), NOT_TINY, INTEGER
-    ),
-    "discrete-laplace": st.builds(
-        lambda scale, shift: DiscreteLaplace(scale=scale, sensitivity=L1(shift)), NOISE, INTEGER
-    ),
+    "discrete-gaussian": st.builds(make.discrete_gaussian, NOT_TINY, INTEGER),
+    "discrete-laplace": st.builds(make.discrete_laplace, NOISE, INTEGER),
     "symmetric-gaussian": NOISE.map(
         lambda sigma: SymmetricGaussian(sigma=sigma, dimension=3, sensitivity=Frobenius(1.0))
     ),
-    "tree-aggregation": st.builds(
-        lambda sigma, steps: TreeAggregation(sigma=sigma, steps=steps, sensitivity=L2(1.0)),
-        NOT_TINY,
-        st.integers(1, 40),
-    ),
+    "tree-aggregation": st.builds(make.tree, NOT_TINY, st.integers(1, 40)),
     "matrix": st.builds(
-        lambda sigma, coefficients, k, b: MatrixMechanism(
-            sigma=sigma,
-            steps=9,
-            strategy=Toeplitz(coefficients=(1.0, *coefficients)),
-            participations=k,
-            separation=b,
-            sensitivity=L2(1.0),
-        ),
+        make.banded,
         NOT_TINY,
-        st.lists(st.floats(-1.0, 1.0).filter(lambda c: c == 0.0 or abs(c) > 1e-9), max_size=4),
-        st.integers(1, 4),
-        st.integers(1, 4),
+        coefficients=coefficients(4),
+        participations=st.integers(1, 4),
+        separation=st.integers(1, 4),
     ),
-    "gaussian-process": NOISE.map(
-        lambda sigma: GaussianProcess(sigma=sigma, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0))
+    "gaussian-process": st.builds(
+        GaussianProcess,
+        sigma=NOISE,
+        kernel=st.just(ExponentialKernel(beta=1.0)),
+        sensitivity=st.just(RKHS(1.0)),
     ),
     "smooth-gaussian": st.builds(
-        lambda alpha, beta, dimension: SmoothGaussian(
-            alpha=alpha, beta=beta, dimension=dimension, epsilon=1.0, delta=0.9
-        ),
-        st.floats(0.5, 20.0),
-        st.sampled_from([1e-3, 0.01, 0.1]),
-        st.integers(1, 3),
+        SmoothGaussian,
+        alpha=st.floats(0.5, 20.0),
+        beta=st.sampled_from([1e-3, 0.01, 0.1]),
+        dimension=st.integers(1, 3),
+        epsilon=st.just(1.0),
+        delta=st.just(0.9),
     ),
     "randomized-response": st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(2, 9)),
-    "exponential": EPSILON.map(lambda epsilon: Exponential(epsilon=epsilon)),
-    "report-noisy-max": EPSILON.map(lambda epsilon: ReportNoisyMax(epsilon=epsilon)),
+    "exponential": st.builds(Exponential, epsilon=EPSILON),
+    "report-noisy-max": st.builds(ReportNoisyMax, epsilon=EPSILON),
     "sparse-vector": st.builds(
         SparseVector, epsilon=EPSILON, sensitivity=st.just(L1(1.0)), answers=st.integers(1, 3)
     ),
@@ -537,17 +529,16 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([1e-4, 0.1, 0.9]),
     ),
     "shuffled": st.builds(
-        lambda epsilon, users: Shuffled(local=RandomizedResponse(epsilon=epsilon), users=users),
-        EPSILON,
-        st.integers(1, 9),
+        Shuffled, local=st.builds(RandomizedResponse, epsilon=EPSILON), users=st.integers(1, 9)
     ),
-    "pure-dp": EPSILON.map(lambda epsilon: OpaquePureDP(epsilon=epsilon, justification="a theorem")),
+    "pure-dp": st.builds(OpaquePureDP, epsilon=EPSILON, justification=st.just("x")),
     "approx-dp": st.builds(
-        lambda epsilon, delta: OpaqueApproxDP(epsilon=epsilon, delta=delta, justification="a theorem"),
-        EPSILON,
-        st.sampled_from([1e-30, 1e-9, 1e-4]),
+        OpaqueApproxDP,
+        epsilon=EPSILON,
+        delta=st.sampled_from([1e-30, 1e-9, 1e-4]),
+        justification=st.just("x"),
     ),
-    "zcdp": st.floats(1e-4, 2.0).map(lambda rho: OpaqueZCDP(rho=rho, justification="a theorem")),
+    "zcdp": st.builds(OpaqueZCDP, rho=st.floats(1e-4, 2.0), justification=st.just("x")),
     "tabulated": st.builds(
         table,
         st.floats(0.05, 1.5),
@@ -555,28 +546,18 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([0.0, 0.0, 1e-7]),
     ),
     "poisson-sampled": st.one_of(
-        st.builds(
-            PoissonSampled,
-            rate=RATE,
-            mechanism=st.one_of(NOT_TINY.map(lambda s: Gaussian(sigma=s, sensitivity=L2(1.0))), LAPLACE),
-        ),
+        st.builds(PoissonSampled, rate=RATE, mechanism=st.one_of(NOT_TINY.map(make.gaussian), LAPLACE)),
         st.builds(PoissonSampled, rate=RATE, mechanism=OF_TWO, contribution=st.just(1.0)),
     ),
     "sampled-matrix": st.builds(
-        lambda rate, sigma, coefficients, apart, steps: SampledMatrix(
+        lambda rate, sigma, column, apart, steps: SampledMatrix(
             rate=rate,
             contribution=1.0,
-            mechanism=MatrixMechanism(
-                sigma=sigma,
-                steps=steps,
-                strategy=Toeplitz(coefficients=(1.0, *coefficients)),
-                separation=len(coefficients) + 1 + apart,
-                sensitivity=L2(2.0),
-            ),
+            mechanism=make.banded(sigma, steps, column, 2.0, separation=len(column) + apart),
         ),
         RATE,
         NOT_TINY,
-        st.lists(st.floats(-1.0, 1.0).filter(lambda c: c == 0.0 or abs(c) > 1e-9), max_size=2),
+        coefficients(2),
         st.integers(0, 2),
         st.integers(1, 6),
     ),
@@ -600,34 +581,27 @@ SLOW: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([1e-3, 0.1, 0.5, 1.0]),
     ),
     "sampled-records": st.builds(
-        lambda sigma, rate, records: SampledRecords(
-            rate=rate, records=records, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0))
-        ),
-        NOT_TINY,
-        st.sampled_from([1e-3, 0.1, 0.5, 1.0]),
-        st.integers(1, 4),
+        SampledRecords,
+        mechanism=NOT_TINY.map(make.gaussian),
+        rate=st.sampled_from([1e-3, 0.1, 0.5, 1.0]),
+        records=st.integers(1, 4),
     ),
     "random-allocation": st.builds(
-        lambda sigma, steps: RandomAllocation(
-            steps=steps, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0))
-        ),
-        NOT_TINY,
-        st.integers(1, 12),
+        RandomAllocation, mechanism=NOT_TINY.map(make.gaussian), steps=st.integers(1, 12)
     ),
     "fixed-size-sampled": st.builds(
         lambda noise, size, more: FixedSizeSampled(mechanism=noise, size=size, units=size + more),
-        st.one_of(OF_TWO, NOISE.map(lambda scale: Laplace(scale=scale, sensitivity=L1(2.0)))),
+        st.one_of(OF_TWO, NOISE.map(lambda scale: make.laplace(scale, 2.0))),
         st.integers(1, 9),
         st.integers(0, 99),
     ),
     "truncated-poisson-sampled": st.builds(
-        lambda rate, noise, most, units: TruncatedPoissonSampled(
-            mechanism=noise, rate=rate, most=most, units=units, contribution=1.0
-        ),
-        RATE,
-        OF_TWO,
-        st.integers(1, 9),
-        st.integers(1, 60),
+        TruncatedPoissonSampled,
+        rate=RATE,
+        mechanism=OF_TWO,
+        most=st.integers(1, 9),
+        units=st.integers(1, 60),
+        contribution=st.just(1.0),
     ),
 }
 RUNS = st.integers(1, 3)
@@ -644,8 +618,7 @@ def mixes(first: st.SearchStrategy[Any], sizes: tuple[int, int] = (1, 3)) -> st.
 
 
 def curves(mix: list[tuple[Any, int]], neighbouring: Neighbouring) -> list[PrivacyProfile]:
-    releases = [Release(label="release", mechanism=m, count=count) for m, count in mix]
-    return profiles(compose(releases, neighbouring))
+    return profiles(make.composition(*mix, relation=neighbouring))
 
 
 def epsilons(found: list[PrivacyProfile], delta: float, revealed: float) -> dict[str, float]:
@@ -723,15 +696,15 @@ def swept(first: st.SearchStrategy[Any], examples: int, deltas: tuple[float, ...
 
 def test_the_normal_distribution_is_that_of_mpmath() -> None:
     with mp.workdps(DIGITS):
-        for x in map(mp.mpf, (-41.5, -12, -1e-5, 0, 0.3, 7, 40)):
-            assert mp.almosteq(normal_cdf(x), mp.ncdf(x), rel_eps=mp.mpf(10) ** -(DIGITS - 5))
+        for x in map(mpf, (-41.5, -12, -1e-5, 0, 0.3, 7, 40)):
+            assert mp.almosteq(normal_cdf(x), mp.ncdf(x), rel_eps=mpf(10) ** -(DIGITS - 5))
 
 
 def test_far_noise_reveals_nothing() -> None:
     """A probability of 1e-342 is not 0; taken for 0 it makes whole what the other side has there."""
     with mp.workdps(DIGITS):
-        assert all(q > 0 for _, q in gaussian_atoms(mp.sqrt(50), mp.mpf(1)))
-        assert mp.almosteq(mp.fsum(q for _, q in gaussian_atoms(mp.sqrt(50), mp.mpf(1))), 1)
+        assert all(q > 0 for _, q in gaussian_atoms(mp.sqrt(50), mpf(1)))
+        assert mp.almosteq(mp.fsum(q for _, q in gaussian_atoms(mp.sqrt(50), mpf(1))), 1)
 
 
 @sweep("kind", KINDS, everyday=[at for at, kind in enumerate(KINDS) if kind != "sampled-matrix"])
@@ -751,8 +724,8 @@ def test_no_answer_is_below_the_truth_at_length(kind: str) -> None:
     "mechanism",
     [
         RandomizedResponse(epsilon=1.0),
-        DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)),
-        TreeAggregation(sigma=3.0, steps=5, sensitivity=L2(1.0)),
+        make.discrete_gaussian(2.0),
+        make.tree(3.0, 5),
         OpaqueApproxDP(epsilon=0.5, delta=1e-7, justification="a theorem"),
         table(0.5, [1.0, 0.5], 0.0),
     ],
@@ -811,7 +784,7 @@ FAULTS: dict[str, Callable[[list[Any], int], list[Any]]] = {
 @pytest.mark.parametrize("fault", [None, *FAULTS])
 def test_the_sweep_notices_each_fault(fault: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted faults that leave every upper bound sound; without one nothing is found."""
-    mix, honest = [(Gaussian(sigma=1.0, sensitivity=L2(1.0)), 1)], curves
+    mix, honest = [(make.gaussian(1.0), 1)], curves
 
     def planted(some: list[tuple[Any, int]], relation: Neighbouring) -> list[Any]:
         return FAULTS[fault](honest(some, relation), some[0][1]) if fault else honest(some, relation)

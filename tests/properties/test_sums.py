@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpaudit import L1, L2, Curator, Gaussian, Header, Laplace, Ledger, Neighbouring, NoNoise
+from dpaudit import Curator, Header, Ledger, Neighbouring, NoNoise
 from dpaudit import Neighbouring as Relation
 from dpaudit.noise.contributions import clip_rows
 from dpaudit.noise.grid import grid_of_bound
+from tests import make
 
 # The exact sums are rounded to doubles, and so is their difference, its norm and what is allowed.
 SLACK = 1 + 1e-14
@@ -32,11 +33,7 @@ def sensitivity_of(norm: str, bound: float, relation: Relation, nonnegative: boo
 
 def mechanism_of(norm: str, size: float) -> Any:
     size *= 1 + 1e-15
-    return (
-        Gaussian(sigma=1.0, sensitivity=L2(size))
-        if norm == "l2"
-        else Laplace(scale=1.0, sensitivity=L1(size))
-    )
+    return make.gaussian(1.0, size) if norm == "l2" else make.laplace(1.0, size)
 
 
 def exact(relation: Relation) -> Curator:

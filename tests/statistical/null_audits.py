@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit import L1, L2, Curator, Gaussian, Laplace
+from dpaudit import Curator
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.one_run import one_run
@@ -26,6 +26,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.mechanisms import Array
+from tests import make
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,11 @@ def _replayed(release: Callable[[Any, Curator, float], Any], claim: Claim) -> Ca
 
 
 def _gaussian(data: Any, curator: Curator, noise: float) -> Any:
-    return curator.release(data[0], Gaussian(sigma=noise, sensitivity=L2(1.0)), label="x")
+    return curator.release(data[0], make.gaussian(noise), label="x")
 
 
 def _laplace(data: Any, curator: Curator, noise: float) -> Any:
-    return [curator.release(data[0], Laplace(scale=2 * noise, sensitivity=L1(1.0)), label=x) for x in "ab"]
+    return [curator.release(data[0], make.laplace(2 * noise), label=x) for x in "ab"]
 
 
 #: Every method that audits; a new one is entered here.

@@ -18,7 +18,7 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
-from dpaudit import L1, L2, Curator, Gaussian, Laplace
+from dpaudit import Curator
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.algorithms.environments.tabular import random_mdp
 from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
@@ -34,6 +34,7 @@ from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
+from tests import make
 from tests.sweeps import sweep
 
 LEVEL = 0.05
@@ -211,22 +212,22 @@ def test_failure_rate_about_mu_is_nominal_at_most(mechanism: str) -> None:
 
 
 def _one(data: Any, curator: Curator) -> Any:
-    return curator.release(data[0], Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="x")
+    return curator.release(data[0], make.gaussian(1.0), label="x")
 
 
 def _two(data: Any, curator: Curator) -> Any:
     """The second query depends on the first output, the difference of the queries never."""
-    noise = Gaussian(sigma=math.sqrt(2.0), sensitivity=L2(1.0))
+    noise = make.gaussian(math.sqrt(2.0))
     first = curator.release(data[0], noise, label="first")
     return curator.release(data[0] + first, noise, label="second")
 
 
 def _asks_nothing(data: Any, curator: Curator) -> Any:
-    return curator.release(0.0 * data[0], Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="x")
+    return curator.release(0.0 * data[0], make.gaussian(1.0), label="x")
 
 
 def _laplace(data: Any, curator: Curator) -> Any:
-    return [curator.release(data[0], Laplace(scale=2.0, sensitivity=L1(1.0)), label=x) for x in "ab"]
+    return [curator.release(data[0], make.laplace(2.0), label=x) for x in "ab"]
 
 
 ONE_AND_ZERO = Pair(np.ones(1), np.zeros(1))

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit import L1, L2, Gaussian, Laplace, run
+from dpaudit import run
+from tests import make
 
 DRAWS = 200_000
 LEVEL = 1e-6
 SCALE = 3.0
 
-MECHANISMS = [
-    (Gaussian(sigma=SCALE, sensitivity=L2(1.0)), stats.norm),
-    (Laplace(scale=SCALE, sensitivity=L1(1.0)), stats.laplace),
-]
+MECHANISMS = [(make.gaussian(SCALE), stats.norm), (make.laplace(SCALE), stats.laplace)]
 
 
 @pytest.mark.parametrize(("mechanism", "family"), MECHANISMS, ids=["gaussian", "laplace"])

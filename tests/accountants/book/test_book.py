@@ -10,21 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpaudit import (
-    GDP,
-    L1,
-    L2,
-    ZCDP,
-    ApproxDP,
-    Claim,
-    Curator,
-    Gaussian,
-    Laplace,
-    Ledger,
-    Premise,
-    PureDP,
-    run,
-)
+from dpaudit import GDP, ZCDP, ApproxDP, Claim, Curator, Ledger, Premise, PureDP, run
 from dpaudit.accountants.book import Book
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import (
@@ -39,6 +25,7 @@ from dpaudit.errors import (
     NotCertifiable,
     UsageError,
 )
+from tests import make
 
 CLAIM = Claim(ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
 
@@ -47,7 +34,7 @@ def ledger(rho: float, *, unit: str = "row", **options: Any) -> Ledger:
     """Of a run that really costs rho."""
 
     def algorithm(data: Any, curator: Curator) -> Any:
-        return curator.release(data, Gaussian(sigma=(0.5 / rho) ** 0.5, sensitivity=L2(1.0)), label="sum")
+        return curator.release(data, make.gaussian((0.5 / rho) ** 0.5), label="sum")
 
     claim = Claim(ZCDP(rho=10.0), unit=unit, neighbouring="replace-one")
     return run(algorithm, np.zeros(1), claim=claim, **options).ledger
@@ -238,7 +225,7 @@ def test_a_ledger_cut_short_is_not_taken_for_a_run(tmp_path: Path) -> None:
 
 def test_laplace_against_a_zcdp_budget(address: str) -> None:
     def algorithm(data: Any, curator: Curator) -> Any:
-        return curator.release(data, Laplace(scale=10.0, sensitivity=L1(1.0)), label="sum")
+        return curator.release(data, make.laplace(10.0), label="sum")
 
     with opened(address) as book:
         reservation = book.reserve("patients", ZCDP(rho=0.01))

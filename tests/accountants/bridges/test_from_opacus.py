@@ -2,19 +2,21 @@
 
 import json
 import math
+import sys
 from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from dpaudit import ApproxDP, Claim, Gaussian, Ledger, PoissonSampled
-from dpaudit.accountants.accounting import account
+from dpaudit import Gaussian, Ledger, PoissonSampled
 from dpaudit.accountants.bridges.from_opacus import from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.to_dp_events import to_dp_event
-from dpaudit.errors import ClaimMismatch, InvalidParameter, NotCertifiable, UsageError
+from dpaudit.errors import ClaimMismatch, InvalidParameter, MissingExtra, NotCertifiable, UsageError
+from tests import make, oracles
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -24,21 +26,14 @@ def recorded(name: str) -> dict[str, Any]:
     return found
 
 
-def epsilon(ledger: Ledger, delta: float, method: str) -> float:
-    claim = Claim(ApproxDP(epsilon=1.0, delta=delta))
-    [found] = [bound.guarantee for bound in account(ledger, claim).bounds if bound.method == method]
-    assert isinstance(found, ApproxDP)
-    return found.epsilon
-
-
 def test_a_recorded_history_has_its_known_epsilon() -> None:
     ledger = from_opacus(recorded("rdp"))
     [release] = ledger.releases
     assert release.count == 10_000
     truth = 6.907384495
     opacus = 7.414025254409949  # what RDPAccountant.get_epsilon(1e-6) of 1.6.0 said of it
-    assert truth - 1e-9 <= epsilon(ledger, 1e-6, "pld") <= truth * (1 + 1e-4)
-    assert truth <= epsilon(ledger, 1e-6, "rdp") <= opacus + 1e-9
+    assert truth - 1e-9 <= make.epsilon(ledger, 1e-6, "pld") <= truth * (1 + 1e-4)
+    assert truth <= make.epsilon(ledger, 1e-6, "rdp") <= opacus + 1e-9
 
 
 def test_a_schedule_of_noise_is_one_release_for_each_multiplier() -> None:
@@ -47,8 +42,8 @@ def test_a_schedule_of_noise_is_one_release_for_each_multiplier() -> None:
     assert ledger.header.unit == "image"
     assert ledger.header.neighbouring == "add-or-remove-one"
     # Opacus' PRV figure holds up to 0.01 either way; its RDP figure is an upper bound.
-    assert 3.1296857586450977 - 0.02 <= epsilon(ledger, 1e-5, "pld") <= 3.1296857586450977 + 1e-9
-    assert epsilon(ledger, 1e-5, "rdp") <= 3.7519699112646703 + 1e-9
+    assert 3.1296857586450977 - 0.02 <= make.epsilon(ledger, 1e-5, "pld") <= 3.1296857586450977 + 1e-9
+    assert make.epsilon(ledger, 1e-5, "rdp") <= 3.7519699112646703 + 1e-9
 
 
 @pytest.mark.nightly
@@ -58,20 +53,16 @@ def test_google_agrees_on_an_imported_history() -> None:
     ledger = from_opacus(recorded("schedule"))
     events = to_dp_event(ledger)
     theirs = PLDAccountant(events.relation).compose(events.event).get_epsilon(1e-5)
-    assert epsilon(ledger, 1e-5, "pld") == pytest.approx(theirs, rel=2e-3)
+    assert make.epsilon(ledger, 1e-5, "pld") == pytest.approx(theirs, rel=2e-3)
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.7, 1), (4.0, 9), (30.0, 2500)])
 def test_whole_batches_are_plain_gaussian_noise(sigma: float, steps: int) -> None:
     ledger = from_opacus({"history": [(sigma, 1.0, steps)], "mechanism": "gdp"})
-    found = epsilon(ledger, 1e-6, "pld")
+    found = make.epsilon(ledger, 1e-6, "pld")
     mu = math.sqrt(steps) / sigma
 
-    def delta(at: float) -> float:  # Balle and Wang 2018, Theorem 8
-        return float(norm.cdf(mu / 2 - at / mu) - math.exp(at) * norm.cdf(-mu / 2 - at / mu))
-
-    assert delta(found) <= 1e-6
-    assert delta(found * (1 - 1e-4)) > 1e-6
+    assert oracles.gaussian_delta(mu, found) <= 1e-6 < oracles.gaussian_delta(mu, found * (1 - 1e-4))
 
 
 def test_it_is_accounted_for_and_never_certified(tmp_path: Path) -> None:
@@ -165,7 +156,7 @@ def test_a_state_with_two_histories_is_ambiguous() -> None:
 def test_what_no_history_tells_is_named() -> None:
     """Why accumulation is: ten batches of rate 0.01 cost more than the one of rate 0.1 that is recorded."""
     sigma, rate, batches = 1.0, 0.01, 10
-    recorded_epsilon = epsilon(from_opacus({"history": [(sigma, rate * batches, 1)]}), 1e-6, "pld")
+    recorded_epsilon = make.epsilon(from_opacus({"history": [(sigma, rate * batches, 1)]}), 1e-6, "pld")
     times = np.arange(batches + 1)
     chance = binom.pmf(times, batches, rate)
 
@@ -192,24 +183,13 @@ def test_other_relations_are_refused(relation: str) -> None:
         from_opacus({"history": [(1.0, 0.1, 1)]}, neighbouring=relation)
 
 
-def test_a_checkpoint_without_torch_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    from dpaudit.errors import MissingExtra
-
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"dpaudit\[opacus\]"):
-        read_checkpoint(tmp_path / "model.pt")
-
-
-def test_an_old_torch_is_not_trusted_with_a_foreign_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("torch", "said"),
+    [(None, r"dpaudit\[opacus\]"), (SimpleNamespace(__version__="2.5.1+cpu"), r"2\.6 or newer")],
+)
+def test_a_checkpoint_needs_a_torch_that_can_be_trusted_with_a_foreign_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Any, said: str
 ) -> None:
-    import sys
-    from types import SimpleNamespace
-
-    from dpaudit.errors import MissingExtra
-
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2.5.1+cpu"))
-    with pytest.raises(MissingExtra, match=r"2\.6 or newer"):
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(MissingExtra, match=said):
         read_checkpoint(tmp_path / "model.pt")

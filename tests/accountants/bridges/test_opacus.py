@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpaudit import ApproxDP, Claim, Ledger
-from dpaudit.accountants.accounting import account
+from dpaudit import Ledger
 from dpaudit.accountants.bridges.from_opacus import from_opacus, read_checkpoint
 from dpaudit.app.main import main
 from dpaudit.errors import UsageError
+from tests import make
 
 pytestmark = [
     pytest.mark.interoperability,
@@ -20,13 +20,6 @@ pytestmark = [
 ]
 
 DATA = Path(__file__).parents[2] / "data"
-
-
-def epsilon(ledger: Ledger, delta: float, method: str) -> float:
-    claim = Claim(ApproxDP(epsilon=1.0, delta=delta))
-    [found] = [bound.guarantee for bound in account(ledger, claim).bounds if bound.method == method]
-    assert isinstance(found, ApproxDP)
-    return found.epsilon
 
 
 def trained(accountant: str, multipliers: list[float], path: Path) -> Any:
@@ -90,7 +83,7 @@ def test_our_renyi_figure_is_no_larger_than_opacus(
     theirs, near = RDPAccountant(), PRVAccountant()
     theirs.history, near.history = list(steps), list(steps)
     ledger = from_opacus(theirs.state_dict())
-    renyi, loss = epsilon(ledger, delta, "rdp"), epsilon(ledger, delta, "pld")
+    renyi, loss = make.epsilon(ledger, delta, "rdp"), make.epsilon(ledger, delta, "pld")
     assert truth - 1e-9 <= loss <= renyi <= theirs.get_epsilon(delta) + 1e-9
     # Their PRV figure holds up to 0.01 either way.
     assert float(near.get_epsilon(delta)) - 0.02 <= loss <= float(near.get_epsilon(delta)) + 1e-9

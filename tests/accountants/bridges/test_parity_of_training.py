@@ -9,8 +9,8 @@ import math
 import pytest
 from scipy import stats
 
-from dpaudit import L2, Gaussian, MatrixMechanism, Neighbouring, Release, SampledMatrix, Toeplitz, calibrate
-from dpaudit.accountants.composition.composition import Composition, compose
+from dpaudit import L2, MatrixMechanism, Neighbouring, SampledMatrix, Toeplitz, calibrate
+from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.curves.curves import pld_profile, rdp_profile
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.mechanisms import (
@@ -21,21 +21,18 @@ from dpaudit.mechanisms import (
     SampledRecords,
     TruncatedPoissonSampled,
 )
+from tests import make
 
 ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
 DELTA, UNITS, BATCH, UPDATES = 1e-5, 50_000, 1024, 10_000
 
 
-def noise(sigma: float, moved: float = 1.0) -> Gaussian:
-    return Gaussian(sigma=sigma, sensitivity=L2(moved))
-
-
 def composed(mechanism: AnyMechanism, count: int, relation: Neighbouring = ADD) -> Composition:
-    return compose([Release(label="run", mechanism=mechanism, count=count)], relation)
+    return make.composition((mechanism, count), relation=relation)
 
 
 def opacus(sigma: float, steps: int) -> Composition:
-    return composed(PoissonSampled(rate=0.04, mechanism=noise(sigma)), steps)
+    return composed(PoissonSampled(rate=0.04, mechanism=make.gaussian(sigma)), steps)
 
 
 def test_opacus_renyi_accountant() -> None:
@@ -48,7 +45,9 @@ def test_opacus_renyi_accountant() -> None:
 @pytest.mark.parametrize(("steps", "sigma"), [(int(90 / 0.04), 1.416), (2000, 1.3562)])
 def test_opacus_noise_multipliers(steps: int, sigma: float) -> None:
     found = calibrate(
-        PoissonSampled(rate=0.04, mechanism=noise(1.0)), ApproxDP(epsilon=8.0, delta=DELTA), count=steps
+        PoissonSampled(rate=0.04, mechanism=make.gaussian(1.0)),
+        ApproxDP(epsilon=8.0, delta=DELTA),
+        count=steps,
     )
     assert found.value < sigma + 5e-5
 
@@ -69,7 +68,7 @@ def jax(mechanism: AnyMechanism, relation: Neighbouring = ADD) -> Composition:
 
 
 def test_jax_privacy_poisson_batches() -> None:
-    run = jax(PoissonSampled(rate=BATCH / UNITS, mechanism=noise(4.0)))
+    run = jax(PoissonSampled(rate=BATCH / UNITS, mechanism=make.gaussian(4.0)))
     assert rdp_profile(run).epsilon(DELTA) <= 2.27535 * (1 + 1e-5)
     assert pld_profile(run).epsilon(DELTA) <= 2.09245 * (1 + 1e-5)
 
@@ -97,7 +96,7 @@ def test_jax_privacy_banded_strategies(bands: int) -> None:
 def test_jax_privacy_truncated_batches(most: int, expected: float) -> None:
     """Theirs takes the number of units as known, and zeroes one; here up to so many are added or removed."""
     cut = TruncatedPoissonSampled(
-        rate=BATCH / UNITS, most=most, units=UNITS, mechanism=noise(4.0, 2.0), contribution=1.0
+        rate=BATCH / UNITS, most=most, units=UNITS, mechanism=make.gaussian(4.0, 2.0), contribution=1.0
     )
     assert pld_profile(jax(cut)).epsilon(DELTA) <= expected * (1 + 1e-5)
 
@@ -107,13 +106,13 @@ def test_jax_privacy_fixed_batches() -> None:
 
     Of one that is replaced in the data as well they say nothing; then it is a little more.
     """
-    fixed = FixedSizeSampled(size=BATCH, units=UNITS, mechanism=noise(8.0, 2.0))
+    fixed = FixedSizeSampled(size=BATCH, units=UNITS, mechanism=make.gaussian(8.0, 2.0))
     assert rdp_profile(jax(fixed)).epsilon(DELTA) <= 2.27535 * (1 + 1e-5)
     assert pld_profile(jax(fixed)).epsilon(DELTA) < 2.1 < pld_profile(jax(fixed, REPLACE)).epsilon(DELTA)
 
 
 def test_jax_privacy_users_with_two_records() -> None:
-    records = SampledRecords(rate=BATCH / UNITS, records=2, mechanism=noise(4.0))
+    records = SampledRecords(rate=BATCH / UNITS, records=2, mechanism=make.gaussian(4.0))
     assert pld_profile(jax(records)).epsilon(DELTA) <= 5.00008 * (1 + 1e-5)
 
 
@@ -128,7 +127,7 @@ def test_jax_privacy_users_with_two_records_in_fixed_batches() -> None:
 @pytest.mark.nightly
 def test_jax_privacy_examples() -> None:
     """Of its accounting module's docstring."""
-    sgd = PoissonSampled(rate=0.1, mechanism=noise(3.0))
+    sgd = PoissonSampled(rate=0.1, mechanism=make.gaussian(3.0))
     assert pld_profile(composed(sgd, 512)).epsilon(1e-6) < 3.775
     assert pld_profile(composed(sgd, 155)).epsilon(1e-6) <= 2.0
     found = calibrate(sgd, ApproxDP(epsilon=1.0, delta=1e-6), count=512)

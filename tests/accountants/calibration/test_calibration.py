@@ -4,47 +4,39 @@ The oracles are mpmath at 60 digits, closed forms and published values; none is 
 """
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from mpmath import mp, mpf
 
-from dpaudit import L1, L2, Gaussian, Header, Laplace, Ledger, Release
+from dpaudit import L2, Gaussian
 from dpaudit.accountants.calibration.calibration import calibrate, scale_ledger, split
 from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
 from dpaudit.certificate.second_opinion import DP_ACCOUNTING
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import (
     AnyMechanism,
-    DiscreteGaussian,
     Exponential,
     GaussianSparseVector,
     MixtureOfGaussians,
     OpaqueApproxDP,
     OpaquePureDP,
-    PoissonSampled,
     RandomAllocation,
     RandomizedResponse,
     SampledRecords,
-    TreeAggregation,
 )
+from tests import make, oracles
 from tests.sweeps import sweep
 
-GAUSSIAN = Gaussian(sigma=7.0, sensitivity=L2(1.0))
-LAPLACE = Laplace(scale=7.0, sensitivity=L1(1.0))
-
-
-def gaussian_delta(epsilon: float, sigma: float) -> mpmath.mpf:
-    """Balle and Wang 2018, Theorem 8, as it is written there, with 60 digits."""
-    with mpmath.workdps(60):
-        mu, e = 1 / mpmath.mpf(sigma), mpmath.mpf(epsilon)
-        return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+GAUSSIAN = make.gaussian(7.0)
+LAPLACE = make.laplace(7.0)
+SAMPLED = make.poisson(GAUSSIAN)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +51,8 @@ def gaussian_delta(epsilon: float, sigma: float) -> mpmath.mpf:
 def test_gaussian_vectors(epsilon: float, delta: float, sigma: float) -> None:
     found = calibrate(GAUSSIAN, ApproxDP(epsilon=epsilon, delta=delta))
     assert found.value == pytest.approx(sigma, rel=3e-12)
-    assert gaussian_delta(epsilon, found.value) <= delta
-    assert gaussian_delta(epsilon, found.value * (1 - 1e-11)) > delta
+    assert oracles.gaussian_delta(1 / mpf(found.value), epsilon) <= delta
+    assert oracles.gaussian_delta(1 / mpf(found.value * (1 - 1e-11)), epsilon) > delta
     assert (found.parameter, found.bound.method, found.opinion.method) == ("sigma", "gaussian", "contour")
     assert 0.0 <= found.slack < 1e-11
 
@@ -69,8 +61,9 @@ def test_where_the_usual_formula_cancels() -> None:
     # Peers give .3442083 at (20, 1e-9), whose delta is 9.4e-9.
     sigma = calibrate(GAUSSIAN, ApproxDP(epsilon=20.0, delta=1e-9)).value
     assert sigma > 0.3442083
-    assert float(gaussian_delta(20.0, 0.3442083)) == pytest.approx(9.4e-9, rel=0.01)
-    assert gaussian_delta(20.0, 0.3442083) > 1e-9 >= gaussian_delta(20.0, sigma)
+    theirs, ours = (oracles.gaussian_delta(1 / mpf(one), 20.0) for one in (0.3442083, sigma))
+    assert float(theirs) == pytest.approx(9.4e-9, rel=0.01)
+    assert theirs > 1e-9 >= ours
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000])
@@ -87,8 +80,9 @@ def test_gaussian_closed_forms(count: int) -> None:
 
 
 def test_a_tree_pays_for_each_level() -> None:
-    tree = TreeAggregation(sigma=1.0, steps=100, sensitivity=L2(2.0))
-    assert calibrate(tree, ZCDP(rho=0.5)).value == pytest.approx(2.0 * math.sqrt(7.0), rel=1e-14)
+    assert calibrate(make.tree(1.0, 100, 2.0), ZCDP(rho=0.5)).value == pytest.approx(
+        2.0 * math.sqrt(7.0), rel=1e-14
+    )
 
 
 def test_laplace_for_pure() -> None:
@@ -133,20 +127,19 @@ def test_near_the_largest_loss_a_proof_takes_an_estimate_s_place() -> None:
 @pytest.mark.nightly
 def test_sampled_gaussian() -> None:
     # q = .01, sigma = 1, 1e3 steps: epsilon 2.12451517112 at 1e-6, by adding or removing one.
-    sampled = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
-    found = calibrate(sampled, ApproxDP(epsilon=2.12451517112, delta=1e-6), count=1000)
+    found = calibrate(SAMPLED, ApproxDP(epsilon=2.12451517112, delta=1e-6), count=1000)
     assert found.value == pytest.approx(1.0, rel=1e-7)
     assert (found.parameter, found.opinion.method) == ("sigma", "interval")
     # Under replace-one nothing amplifies Gaussian noise.
     target, replaced = ApproxDP(epsilon=2.0, delta=1e-6), Neighbouring.REPLACE_ONE
     whole = calibrate(GAUSSIAN, target, count=1000).value
-    assert calibrate(sampled, target, count=1000, neighbouring=replaced).value == pytest.approx(
+    assert calibrate(SAMPLED, target, count=1000, neighbouring=replaced).value == pytest.approx(
         whole, rel=1e-12
     )
 
 
 def test_discrete_gaussian_by_its_rho() -> None:
-    discrete = DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0))
+    discrete = make.discrete_gaussian(1.0, 2.0)
     assert calibrate(discrete, ZCDP(rho=0.5), count=4).value == pytest.approx(4.0, rel=1e-14)
     found = calibrate(discrete, ApproxDP(epsilon=5.22154, delta=1e-6))
     assert found.value == pytest.approx(2.0, abs=1e-5)
@@ -154,7 +147,7 @@ def test_discrete_gaussian_by_its_rho() -> None:
 
 
 def test_discrete_gaussian_by_the_one_integer_that_moves() -> None:
-    found = calibrate(DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)), ApproxDP(epsilon=5.0, delta=1e-6))
+    found = calibrate(make.discrete_gaussian(1.0), ApproxDP(epsilon=5.0, delta=1e-6))
 
     def delta(sigma: float) -> float:
         outputs = range(-40, 41)
@@ -174,7 +167,7 @@ def test_discrete_gaussian_by_the_one_integer_that_moves() -> None:
         (GAUSSIAN, PureDP(epsilon=1.0)),
         (GAUSSIAN, ZCDP(rho=0.0)),
         (LAPLACE, PureDP(epsilon=0.0)),
-        (DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)), GDP(mu=1.0)),
+        (make.discrete_gaussian(1.0), GDP(mu=1.0)),
         (OpaquePureDP(epsilon=1.0, justification="proved elsewhere"), PureDP(epsilon=1.0)),
     ],
 )
@@ -185,12 +178,9 @@ def test_what_no_noise_achieves(prototype: Gaussian, target: AnyGuarantee) -> No
 
 def test_no_change_needs_no_noise() -> None:
     with pytest.raises(InvalidParameter, match="no noise"):
-        calibrate(Gaussian(sigma=1.0, sensitivity=L2(0.0)), ZCDP(rho=1.0))
+        calibrate(make.gaussian(1.0, 0.0), ZCDP(rho=1.0))
     with pytest.raises(InvalidParameter):
         calibrate(GAUSSIAN, ZCDP(rho=1.0), count=0)
-
-
-SAMPLED = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
 
 
 @sweep(
@@ -233,10 +223,7 @@ def test_a_slip_of_the_second_accountant_is_reported_too(monkeypatch: pytest.Mon
 
 
 def test_a_ledger_is_scaled_by_one_factor() -> None:
-    ledger = Ledger(Header(algorithm="mix", unit="row", neighbouring="replace-one"))
-    ledger.append(Release(label="sum", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), count=4))
-    ledger.append(Release(label="mean", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))))
-    ledger.finish()
+    ledger = make.ledger((make.gaussian(2.0), 4), make.gaussian(1.0))
     found = scale_ledger(ledger, ZCDP(rho=0.25))
     assert found.factor == pytest.approx(2.0, rel=1e-14)  # rho was 4/8 + 1/2
     assert [release.mechanism.sigma for release in found.releases] == [
@@ -251,54 +238,34 @@ def test_a_ledger_is_scaled_by_one_factor() -> None:
 
 @pytest.mark.nightly
 def test_parts_of_a_split_and_mixes_are_scaled_together() -> None:
-    parts = [
-        Release(
-            label=f"part {k}",
-            mechanism=Laplace(scale=1.0, sensitivity=L1(1.0)),
-            partition=Partition(part=str(k)),
-        )
-        for k in range(3)
-    ]
-    noise = RandomizedResponse(epsilon=1.0)
-    found = scale_ledger([*parts, Release(label="answer", mechanism=noise)], PureDP(epsilon=1.0))
+    parts = [make.release(make.laplace(1.0), part=str(k)) for k in range(3)]
+    together = [*parts, make.release(RandomizedResponse(epsilon=1.0))]
+    found = scale_ledger(together, PureDP(epsilon=1.0))
     assert found.factor == pytest.approx(2.0, rel=1e-14)
     assert found.releases[-1].mechanism.epsilon <= 0.5
-    mixed = scale_ledger(
-        [*parts, Release(label="answer", mechanism=noise)], ApproxDP(epsilon=1.0, delta=1e-6)
-    )
+    mixed = scale_ledger(together, ApproxDP(epsilon=1.0, delta=1e-6))
     assert 1.9 < mixed.factor < found.factor
 
 
 def test_what_is_fixed_stays_and_is_named() -> None:
-    opaque = Release(
-        label="given", mechanism=OpaqueApproxDP(epsilon=0.1, delta=1e-8, justification="a paper")
-    )
-    free = Release(label="sum", mechanism=GAUSSIAN)
+    fixed = OpaqueApproxDP(epsilon=0.1, delta=1e-8, justification="a paper")
+    opaque, free = make.release(fixed, label="given"), make.release(GAUSSIAN)
     found = scale_ledger([opaque, free], ApproxDP(epsilon=1.0, delta=1e-6))
     assert found.fixed == ("given",)
     assert found.releases[0] == opaque
-    with pytest.raises(CannotBound):
-        scale_ledger([opaque, free], ApproxDP(epsilon=1.0, delta=1e-9))
-    with pytest.raises(CannotBound):
-        scale_ledger([opaque], ApproxDP(epsilon=1.0, delta=1e-6))
+    for releases, delta in (([opaque, free], 1e-9), ([opaque], 1e-6)):
+        with pytest.raises(CannotBound):
+            scale_ledger(releases, ApproxDP(epsilon=1.0, delta=delta))
 
 
 def test_distinct_noise_that_rounds_to_the_same_is_counted_twice() -> None:
-    near = math.nextafter(1.0, 2.0)
-    releases = [
-        Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
-        Release(label="b", mechanism=Gaussian(sigma=near, sensitivity=L2(1.0))),
-    ]
-    found = scale_ledger(releases, ApproxDP(epsilon=1.0, delta=1e-6))
+    near = make.releases([make.gaussian(1.0), make.gaussian(math.nextafter(1.0, 2.0))])
+    found = scale_ledger(near, ApproxDP(epsilon=1.0, delta=1e-6))
     assert found.factor == pytest.approx(4.22467888933 * math.sqrt(2.0), rel=1e-11)
 
 
 def test_a_filtered_ledger_is_bounded_by_its_budget_alone() -> None:
-    header = Header(
-        algorithm="f", unit="row", neighbouring="replace-one", schedule="filtered", budget=ZCDP(rho=1.0)
-    )
-    ledger = Ledger(header)
-    ledger.append(Release(label="sum", mechanism=GAUSSIAN))
+    ledger = make.ledger(GAUSSIAN, schedule="filtered", budget=ZCDP(rho=1.0))
     with pytest.raises(CannotBound, match="budget"):
         scale_ledger(ledger, ZCDP(rho=0.5))
 
@@ -343,21 +310,27 @@ def test_where_no_second_accountant_can_tell_there_is_no_answer(monkeypatch: pyt
 
 @pytest.mark.nightly
 def test_so_rare_a_sample_is_confirmed() -> None:
-    prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
-    assert calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6).opinion.method == "interval"
+    assert (
+        calibrate(make.poisson(GAUSSIAN, 1e-9), ApproxDP(epsilon=1.0, delta=1e-6), count=10**6).opinion.method
+        == "interval"
+    )
 
 
-def comparisons_epsilon(sigma: mpmath.mpf, answers: int, steps: int, delta: float) -> mpmath.mpf:
-    """Zhu and Wang 2020 for sensitivity 1, converted by Canonne, Kamath and Steinke 2020, the best order."""
+@pytest.fixture(autouse=True)
+def _digits() -> Iterator[None]:
+    with mp.workdps(60):
+        yield
+
+
+def comparisons_epsilon(sigma: mpf, answers: int, steps: int, delta: float) -> mpf:
+    """Zhu and Wang 2020 for sensitivity 1, at the best order."""
     outcomes = sum(math.comb(steps, k) for k in range(answers + 1))
-    squares = (2 * mpmath.sqrt(answers) + 4 * answers) / sigma**2
+    squares = (2 * mp.sqrt(answers) + 4 * answers) / sigma**2
 
-    def epsilon(alpha: mpmath.mpf) -> mpmath.mpf:
-        divergence = alpha / 2 * squares + mpmath.log(outcomes) / (alpha - 1)
-        moved = mpmath.log(1 / mpmath.mpf(delta)) - mpmath.log(alpha)
-        return divergence + moved / (alpha - 1) + mpmath.log(1 - 1 / alpha)
+    def epsilon(t: mpf) -> mpf:
+        return oracles.renyi_epsilon(t, t * (1 + t) / 2 * squares + mp.log(outcomes), delta)
 
-    return min(epsilon(1 + mpmath.mpf(2) ** (mpmath.mpf(k) / 64)) for k in range(64 * 14))
+    return min(epsilon(mpf(2) ** (mpf(k) / 64)) for k in range(64 * 14))
 
 
 @sweep("answers, steps, epsilon, delta", [(2, 100, 1.0, 1e-6), (5, 1000, 3.0, 1e-9)], everyday=(1,))
@@ -367,9 +340,8 @@ def test_comparisons_by_their_divergences(answers: int, steps: int, epsilon: flo
     found = calibrate(prototype, ApproxDP(epsilon=epsilon, delta=delta))
     assert found.bound.method == "rdp"
     assert found.opinion.agrees
-    with mpmath.workdps(30):
-        assert comparisons_epsilon(mpmath.mpf(found.value), answers, steps, delta) <= epsilon * (1 + 1e-4)
-        assert comparisons_epsilon(mpmath.mpf(found.value) * (1 - 1e-3), answers, steps, delta) > epsilon
+    assert comparisons_epsilon(mpf(found.value), answers, steps, delta) <= epsilon * (1 + 1e-4)
+    assert comparisons_epsilon(mpf(found.value) * (1 - 1e-3), answers, steps, delta) > epsilon
     released = calibrate(GAUSSIAN, ApproxDP(epsilon=epsilon, delta=delta), count=steps)
     assert found.value < released.value
 
@@ -438,10 +410,9 @@ def test_two_steps_of_random_allocation_against_the_plane() -> None:
 
 def test_a_thousand_sampled_steps_are_calibrated_in_few_calls(python_calls: Any) -> None:
     """Both accountants together, after the first use of either."""
-    prototype = PoissonSampled(rate=0.01, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
 
     def work() -> object:
-        return calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=1000)
+        return calibrate(SAMPLED, ApproxDP(epsilon=1.0, delta=1e-6), count=1000)
 
     work()
     assert python_calls(work) < 1_000_000

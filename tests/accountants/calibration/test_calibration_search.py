@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
+from dpaudit import L2, Neighbouring
 from dpaudit.accountants.calibration import calibration
 from dpaudit.accountants.calibration.calibration import (
     ScaledComposition,
@@ -23,17 +23,12 @@ from dpaudit.accountants.composition.costs import rho
 from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms import (
-    DiscreteGaussian,
-    GaussianSparseVector,
-    MixtureOfGaussians,
-    OpaquePureDP,
-    RandomizedResponse,
-)
+from dpaudit.mechanisms import GaussianSparseVector, MixtureOfGaussians, OpaquePureDP, RandomizedResponse
+from tests import make
 from tests.sweeps import sweep
 
 TARGET = ZCDP(rho=1.0)
-GAUSSIAN = Gaussian(sigma=7.0, sensitivity=L2(1.0))
+GAUSSIAN = make.gaussian(7.0)
 
 
 def falling(factor: float) -> float:
@@ -122,11 +117,11 @@ def test_no_answer_is_raised_by_much_or_for_an_estimate(
 
 def test_the_slack_is_what_a_perfect_accountant_might_save() -> None:
     # Where only rho is known, zCDP is what proves the target, and uses all of it.
-    found = calibrate(DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0)), ApproxDP(epsilon=5.0, delta=1e-6))
+    found = calibrate(make.discrete_gaussian(1.0, 2.0), ApproxDP(epsilon=5.0, delta=1e-6))
     assert found.bound.method == "zcdp"
     assert 0.0 <= found.slack < 1e-9
     # One Laplace release is proved and enclosed exactly.
-    assert calibrate(Laplace(scale=1.0, sensitivity=L1(1.0)), PureDP(epsilon=0.5)).slack == 0.0
+    assert calibrate(make.laplace(1.0), PureDP(epsilon=0.5)).slack == 0.0
 
 
 @pytest.mark.parametrize(("used", "slack"), [(0.75, 0.25), (1.5, 0.0), (-1.0, 1.0)])
@@ -161,11 +156,11 @@ def test_a_divergence_is_rho_times_its_order() -> None:
 
 
 def test_a_ledger_with_nothing_to_scale_is_refused_and_one_below_its_target_has_less_noise() -> None:
-    release = Release(label="sum", mechanism=GAUSSIAN)
+    release = make.release(GAUSSIAN, label="sum")
     found = scale_ledger([release], TARGET)
     assert found.factor == pytest.approx(LEAST / 7.0, rel=1e-14)
     assert found.fixed == ()
-    given = Release(label="given", mechanism=OpaquePureDP(epsilon=0.1, justification="a paper"))
+    given = make.release(OpaquePureDP(epsilon=0.1, justification="a paper"), label="given")
     with pytest.raises(CannotBound, match="no release has noise"):
         scale_ledger([given, given], TARGET)
     both = scale_ledger([given, release], TARGET)
@@ -196,9 +191,7 @@ def test_of_several_parts_the_costliest_counts(
     order: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     releases = [
-        Release(
-            label=part, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)), partition=Partition(part=part)
-        )
+        make.release(make.gaussian(sigma), part=part, label=part)
         for part, sigma in zip("ab", order, strict=True)
     ]
     exact = PrivacyLoss.delta
@@ -227,16 +220,16 @@ def test_of_several_parts_the_costliest_counts(
 
 def test_of_several_parts_with_comparisons_the_costliest_counts() -> None:
     releases = [
-        Release(
+        make.release(
+            GaussianSparseVector(sigma=sigma, sensitivity=L2(1.0), answers=1, steps=1000),
+            part=part,
             label=part,
-            mechanism=GaussianSparseVector(sigma=sigma, sensitivity=L2(1.0), answers=1, steps=1000),
-            partition=Partition(part=part),
         )
         for part, sigma in (("a", 30.0), ("b", 10.0), ("c", 30.0))
     ]
     one = ScaledComposition(compose(releases[1:2], Neighbouring.REPLACE_ONE), APPROXIMATE)
     all_of_them = ScaledComposition(compose(releases, Neighbouring.REPLACE_ONE), APPROXIMATE)
-    beside = Release(label="s", mechanism=Gaussian(sigma=1000.0, sensitivity=L2(1.0)))
+    beside = make.release(make.gaussian(1000.0), label="s")
     mixed = ScaledComposition(compose([releases[1], beside], Neighbouring.REPLACE_ONE), APPROXIMATE)
     assert mixed.bound(1.0)[0].method == "rdp"
     for factor in (1.0, 2.0):
@@ -247,7 +240,7 @@ def test_of_several_parts_with_comparisons_the_costliest_counts() -> None:
 
 def test_a_mixture_is_composed_in_both_orders() -> None:
     mixture = MixtureOfGaussians(sigma=1.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1))
-    releases = [Release(label="r", mechanism=mixture), Release(label="s", mechanism=GAUSSIAN)]
+    releases = [make.release(mixture), make.release(GAUSSIAN, label="s")]
     made = compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
     first, second = ScaledComposition(made, APPROXIMATE)._terms(1.0)
     assert first != second
@@ -258,7 +251,7 @@ def test_the_excess_is_positive_where_the_target_is_not_met(
     found: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PrivacyLoss, "delta", lambda self, at: Bracket(found, found))
-    made = compose([Release(label="r", mechanism=GAUSSIAN)], Neighbouring.ADD_OR_REMOVE_ONE)
+    made = make.composition(GAUSSIAN)
     excess = ScaledComposition(made, APPROXIMATE).excess(1.0)
     assert (excess > 0.0) == (found > 1e-6)
     if 0.0 < found < math.inf:
@@ -268,7 +261,7 @@ def test_the_excess_is_positive_where_the_target_is_not_met(
 
 
 def test_figures_of_divergences_and_of_mu_are_rounded_up() -> None:
-    made = compose([Release(label="r", mechanism=GAUSSIAN, count=3)], Neighbouring.ADD_OR_REMOVE_ONE)
+    made = make.composition((GAUSSIAN, 3))
     renyi = ScaledComposition(made, RDP(alpha=3.3, epsilon=1.0))
     gaussian = ScaledComposition(made, GDP(mu=1.0))
     for factor in (0.7, 1.1, 1.3, 1.9, 2.3):

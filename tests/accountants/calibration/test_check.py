@@ -7,10 +7,10 @@ import math
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
-from dpaudit import L1, L2, DiscreteGaussian, Gaussian, Laplace, OpaqueApproxDP, PoissonSampled
+from dpaudit import L2, OpaqueApproxDP
 from dpaudit.accountants.bridges import dp_accounting_check
 from dpaudit.accountants.calibration import check
 from dpaudit.accountants.calibration.check import (
@@ -27,10 +27,11 @@ from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Pu
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, GaussianSparseVector
+from tests import make, oracles
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
-GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
-LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
+GAUSSIAN = make.gaussian(2.0)
+LAPLACE = make.laplace(2.0)
 Runs = list[tuple[AnyMechanism, int]]
 
 
@@ -42,21 +43,16 @@ def too_much_work(*_: object) -> None:
     raise CannotBound("too many formulae", where="test")
 
 
-def gaussian_delta(mu: float, epsilon: float) -> mpmath.mpf:
-    e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-    return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 20.0])
 def test_gaussian_noise_is_proved_by_the_contour(epsilon: float) -> None:
-    with mpmath.workdps(60):
-        exact = gaussian_delta(1.0, epsilon)
+    with mp.workdps(60):
+        exact = oracles.gaussian_delta(1.0, epsilon)
         for share, agrees in ((1 + 1e-9, True), (1 - 1e-9, False)):
             target = ApproxDP(epsilon=epsilon, delta=float(exact * share))
             found = asked([(GAUSSIAN, 4)], target)
             assert (found.method, found.agrees, found.proves) == ("contour", agrees, True)
-            assert exact <= found.guarantee.delta <= exact * (1 + mpmath.mpf("1e-9"))
-    assert asked([(Gaussian(sigma=1.0, sensitivity=L2(0.0)), 1)], ApproxDP(epsilon=0.0, delta=1e-9)).agrees
+            assert exact <= found.guarantee.delta <= exact * (1 + mpf("1e-9"))
+    assert asked([(make.gaussian(1.0, 0.0), 1)], ApproxDP(epsilon=0.0, delta=1e-9)).agrees
 
 
 def test_a_pure_epsilon_proves_where_it_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,37 +74,34 @@ def test_a_pure_epsilon_proves_where_it_is_enough(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_rho_is_contradicted_by_the_divergence_of_some_order(count: int) -> None:
-    for mechanism, rho in ((GAUSSIAN, 0.125), (DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)), 0.125)):
+    for mechanism, rho in ((GAUSSIAN, 0.125), (make.discrete_gaussian(2.0), 0.125)):
         runs: Runs = [(mechanism, count)]
         found = asked(runs, ZCDP(rho=count * rho))
         assert (found.method, found.agrees, found.proves) == ("renyi", True, False)
         assert count * rho * (1 - 1e-12) <= leading_figure(found.guarantee) <= count * rho
         assert not asked(runs, ZCDP(rho=count * rho * (1 - 1e-9))).agrees
     # Of Laplace noise the largest D(alpha) / alpha is that of orders near 1.
-    with mpmath.workdps(30):
-        kl = mpmath.exp(mpmath.mpf(-0.5)) - 1 + mpmath.mpf(0.5)
+    with mp.workdps(30):
+        kl = mp.exp(mpf(-0.5)) - 1 + mpf(0.5)
     laplace = asked([(LAPLACE, count)], ZCDP(rho=1.0)).guarantee
     assert 0.999 * count * kl < leading_figure(laplace) <= count * kl
 
 
 @pytest.mark.parametrize("alpha", [1.5, 3.0, 40.0])
 def test_a_divergence_is_proved_at_its_order(alpha: float) -> None:
-    with mpmath.workdps(40):
-        a, e = mpmath.mpf(alpha), mpmath.mpf(1) / 2
-        laplace = mpmath.log(
-            a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e)
-        )
-        exact = 3 * a / 8 + 2 * laplace / (a - 1)
+    with mp.workdps(40):
+        a = mpf(alpha)
+        exact = 3 * a / 8 + 2 * oracles.laplace_log_moment(mpf(1) / 2, a - 1) / (a - 1)
         for share, agrees in ((1 + 1e-9, True), (1 - 1e-9, False)):
             found = asked([(GAUSSIAN, 3), (LAPLACE, 2)], RDP(alpha=alpha, epsilon=float(exact * share)))
             assert (found.method, found.agrees, found.proves) == ("renyi", agrees, True)
-            assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-9"))
+            assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpf("1e-9"))
 
 
 def test_a_divergence_of_gaussian_noise_is_rounded_up() -> None:
     for alpha in (1.1, 1.7, 2.9, 3.3, 7.7, 21.3):
         for sigma in (0.7, 1.3, 3.1):
-            runs: Runs = [(Gaussian(sigma=sigma, sensitivity=L2(1.0)), 3)]
+            runs: Runs = [(make.gaussian(sigma), 3)]
             exact = 3 * Fraction(alpha) / 2 / Fraction(sigma) ** 2
             figure = Fraction(leading_figure(asked(runs, RDP(alpha=alpha, epsilon=1.0)).guarantee))
             assert exact <= figure <= exact * (1 + Fraction(1e-12))
@@ -121,18 +114,14 @@ def test_errors_of_moments_count_and_quotients_are_rounded_up(monkeypatch: pytes
     assert Fraction(1, 3) <= Fraction(figure) <= Fraction(1, 3) * (1 + Fraction(1e-12))
     monkeypatch.setattr(check, "minimum", lambda *_: math.log(3.0))
     found = opinion_of_divergences([(GAUSSIAN, 1)], ADD, ApproxDP(epsilon=1.0, delta=1e-6))
-    with mpmath.workdps(40):
-        exact = (
-            mpmath.mpf(1) / 3
-            + mpmath.log(mpmath.mpf(3) / 4)
-            - (mpmath.log(mpmath.mpf(1e-6)) + mpmath.log(4)) / 3
-        )
-        assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-12"))
+    with mp.workdps(40):
+        exact = oracles.renyi_epsilon(mpf(3), 1, 1e-6)
+        assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpf("1e-12"))
 
 
 def test_the_larger_order_of_a_sampled_pair_counts() -> None:
     """E[r^3] of r = 1 - q + q e^(mu x - mu^2 / 2), under the noise alone."""
-    sampled = PoissonSampled(rate=0.2, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+    sampled = make.poisson(make.gaussian(1.0), 0.2)
     cube = sum(math.comb(3, k) * 0.8 ** (3 - k) * 0.2**k * math.exp((k * k - k) / 2) for k in range(4))
     exact = math.log(cube) / 2
     found = asked([(sampled, 1)], RDP(alpha=3.0, epsilon=1.0))
@@ -140,48 +129,39 @@ def test_the_larger_order_of_a_sampled_pair_counts() -> None:
 
 
 def test_mu_is_contradicted_where_delta_is_above_the_gaussian_curve() -> None:
-    for runs, mu in (
-        ([(GAUSSIAN, 4)], 1.0),
-        ([(GAUSSIAN, 1), (Gaussian(sigma=1.0, sensitivity=L2(1.0)), 1)], 1.25**0.5),
-    ):
+    for runs, mu in (([(GAUSSIAN, 4)], 1.0), ([(GAUSSIAN, 1), (make.gaussian(1.0), 1)], 1.25**0.5)):
         for share, agrees in ((1 + 1e-9, True), (1 - 1e-9, False)):
             found = asked(runs, GDP(mu=mu * share))  # type: ignore[arg-type]
             assert (found.method, found.agrees, found.proves) == ("contour", agrees, False)
     # Laplace noise of 1/2 is mu-GDP at mu = 2 Phi^-1(e^(1/2) / (1 + e^(1/2))), by its pure epsilon.
     assert asked([(LAPLACE, 1)], GDP(mu=0.6221)).agrees
     assert not asked([(LAPLACE, 1)], GDP(mu=0.45)).agrees
-    assert asked([(Gaussian(sigma=1.0, sensitivity=L2(0.0)), 1)], GDP(mu=0.1)).agrees
+    assert asked([(make.gaussian(1.0, 0.0), 1)], GDP(mu=0.1)).agrees
 
 
 def test_pure_epsilons_add_up() -> None:
     for share, agrees in ((1.0, True), (1 - 1e-9, False)):
-        found = asked(
-            [(LAPLACE, 3), (Laplace(scale=1.0, sensitivity=L1(1.0)), 1)], PureDP(epsilon=2.5 * share)
-        )
+        found = asked([(LAPLACE, 3), (make.laplace(1.0), 1)], PureDP(epsilon=2.5 * share))
         assert (found.method, found.agrees, found.proves) == ("privacy-loss", agrees, True)
         assert leading_figure(found.guarantee) == pytest.approx(2.5, rel=1e-12)
     with pytest.raises(CannotBound, match="no finite pure epsilon"):
         asked([(GAUSSIAN, 1)], PureDP(epsilon=100.0))
 
 
-def least_of_orders(log_moment: Any, delta: float) -> mpmath.mpf:
-    """Canonne, Kamath and Steinke 2020, Proposition 12, by the best of many orders 1 + t."""
-
-    def epsilon(t: mpmath.mpf) -> mpmath.mpf:
-        moved = mpmath.log(mpmath.mpf(delta)) + mpmath.log(1 + t)
-        return (log_moment(t) - moved) / t + mpmath.log(t / (1 + t))
-
-    return min(epsilon(mpmath.mpf(2) ** (mpmath.mpf(k) / 32)) for k in range(-200, 500))
+def least_of_orders(log_moment: Any, delta: float) -> mpf:
+    """By the best of many orders 1 + t."""
+    orders = (mpf(2) ** (mpf(k) / 32) for k in range(-200, 500))
+    return min(oracles.renyi_epsilon(t, log_moment(t), delta) for t in orders)
 
 
 @pytest.mark.parametrize(("rho", "delta"), [(0.1, 1e-6), (3.0, 1e-12), (1e-2, 1e-2), (100.0, 0.1)])
 def test_what_rho_implies_is_found_by_the_best_order(rho: float, delta: float) -> None:
-    with mpmath.workdps(30):
-        best = least_of_orders(lambda t: mpmath.mpf(rho) * t * (1 + t), delta)
+    with mp.workdps(30):
+        best = least_of_orders(lambda t: mpf(rho) * t * (1 + t), delta)
         for share, agrees in ((1 + 1e-3, True), (1 - 1e-3, False)):
             found = opinion_of_rho(rho, ApproxDP(epsilon=float(best * share), delta=delta))
             assert (found.method, found.agrees, found.proves) == ("renyi", agrees, True)
-            assert best * (1 - mpmath.mpf("1e-3")) <= leading_figure(found.guarantee) <= best
+            assert best * (1 - mpf("1e-3")) <= leading_figure(found.guarantee) <= best
 
 
 @pytest.mark.parametrize(("answers", "steps"), [(2, 100), (3, 2), (4, 4)])
@@ -191,14 +171,14 @@ def test_comparisons_add_up_with_others_by_the_best_order(answers: int, steps: i
     pair: Any = vector.dominating_pair()
     yeses = min(answers, steps)
     outcomes = sum(math.comb(steps, k) for k in range(yeses + 1))
-    squares = mpmath.mpf(float(pair.threshold)) ** 2 + yeses * mpmath.mpf(float(pair.against)) ** 2
-    alone = steps * mpmath.mpf(float(pair.alone)) ** 2
+    squares = mpf(float(pair.threshold)) ** 2 + yeses * mpf(float(pair.against)) ** 2
+    alone = steps * mpf(float(pair.alone)) ** 2
 
-    def moment(t: mpmath.mpf) -> mpmath.mpf:
-        one = min((1 + t) * t / 2 * squares + mpmath.log(outcomes), (1 + t) * t / 2 * alone)
-        return 3 * one + (1 + t) * t / 2 * mpmath.mpf(0.25)
+    def moment(t: mpf) -> mpf:
+        one = min((1 + t) * t / 2 * squares + mp.log(outcomes), (1 + t) * t / 2 * alone)
+        return 3 * one + (1 + t) * t / 2 * mpf(0.25)
 
-    with mpmath.workdps(30):
+    with mp.workdps(30):
         for runs, log_moment in (
             ([(vector, 3), (GAUSSIAN, 1)], moment),
             ([(vector, 3)], lambda t: moment(t) - (1 + t) * t / 8),
@@ -208,11 +188,7 @@ def test_comparisons_add_up_with_others_by_the_best_order(answers: int, steps: i
                 target = ApproxDP(epsilon=float(best * share), delta=1e-6)
                 found = opinion_of_divergences(runs, ADD, target)  # type: ignore[arg-type]
                 assert (found.method, found.agrees, found.proves) == ("renyi", agrees, True)
-                assert (
-                    best * (1 - mpmath.mpf("1e-3"))
-                    <= leading_figure(found.guarantee)
-                    <= best * (1 + mpmath.mpf("1e-9"))
-                )
+                assert best * (1 - mpf("1e-3")) <= leading_figure(found.guarantee) <= best * (1 + mpf("1e-9"))
 
 
 def test_comparisons_and_others_are_rounded_up_at_every_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,32 +197,31 @@ def test_comparisons_and_others_are_rounded_up_at_every_order(monkeypatch: pytes
     target = ApproxDP(epsilon=1.0, delta=1e-6)
     for sigma, rate in ((4.0, 0.2), (9.1, 0.013), (0.9, 0.3)):
         vector = GaussianSparseVector(sigma=sigma, sensitivity=L2(1.0), answers=2, steps=100)
-        sampled = PoissonSampled(rate=rate, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
-        gaussian = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+        gaussian = make.gaussian(sigma)
+        sampled = make.poisson(gaussian, rate)
         pair: Any = vector.dominating_pair()
-        with mpmath.workdps(40):
-            q, square = mpmath.mpf(rate), 1 / mpmath.mpf(sigma) ** 2
+        with mp.workdps(40):
+            q, square = mpf(rate), 1 / mpf(sigma) ** 2
             cube = sum(
-                math.comb(3, k) * (1 - q) ** (3 - k) * q**k * mpmath.exp(square * (k * k - k) / 2)
+                math.comb(3, k) * (1 - q) ** (3 - k) * q**k * mp.exp(square * (k * k - k) / 2)
                 for k in range(4)
             )
             threshold, against, alone = (
-                mpmath.mpf(each.numerator) / each.denominator
-                for each in (pair.threshold, pair.against, pair.alone)
+                mpf(each.numerator) / each.denominator for each in (pair.threshold, pair.against, pair.alone)
             )
-            outcomes = mpmath.log(1 + 100 + 4950) / 2
-            told = mpmath.mpf(3) / 2 * (threshold**2 + 2 * against**2)
+            outcomes = mp.log(1 + 100 + 4950) / 2
+            told = mpf(3) / 2 * (threshold**2 + 2 * against**2)
             compared = min(outcomes + told, 150 * alone**2)
-            rest = mpmath.log(mpmath.mpf(2) / 3) - (mpmath.log(mpmath.mpf(1e-6)) + mpmath.log(3)) / 2
+            rest = mp.log(mpf(2) / 3) - (mp.log(mpf(1e-6)) + mp.log(3)) / 2
             for runs, divergence in (
-                ([(gaussian, 1)], mpmath.mpf(3) / 2 * square),
-                ([(sampled, 1)], mpmath.log(cube) / 2),
-                ([(gaussian, 2), (sampled, 1)], mpmath.log(cube) / 2 + 3 * square),
-                ([(vector, 5), (gaussian, 1)], 5 * compared + mpmath.mpf(3) / 2 * square),
+                ([(gaussian, 1)], mpf(3) / 2 * square),
+                ([(sampled, 1)], mp.log(cube) / 2),
+                ([(gaussian, 2), (sampled, 1)], mp.log(cube) / 2 + 3 * square),
+                ([(vector, 5), (gaussian, 1)], 5 * compared + mpf(3) / 2 * square),
             ):
                 found = opinion_of_divergences(runs, ADD, target)  # type: ignore[arg-type]
                 exact = divergence + rest
-                assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpmath.mpf("1e-12"))
+                assert exact <= leading_figure(found.guarantee) <= exact * (1 + mpf("1e-12"))
 
 
 def test_other_noise_beside_gaussian_is_left_to_the_other_accountants(
@@ -293,11 +268,8 @@ def test_dp_accounting_confirms_contradicts_or_cannot_tell(
         assert found is not None
         return found
 
-    def no_balls(*_: object) -> None:
-        raise CannotBound("no balls", where="test")
-
     monkeypatch.setattr(dp_accounting_check, "enclose", enclose)
-    monkeypatch.setattr(check, "_by_balls", no_balls)
+    monkeypatch.setattr(check, "_by_balls", too_much_work)
     target = ApproxDP(epsilon=2.0, delta=1e-6)
     if expected is None:
         with pytest.raises(CannotBound, match="too far apart"):
@@ -361,7 +333,7 @@ def test_balls_come_first_where_they_are_quick(monkeypatch: pytest.MonkeyPatch) 
     """With a delta that dp-accounting's limits allow; where quick balls cannot tell, it is asked."""
     other: Any = object()
     monkeypatch.setattr(check, "_by_dp_accounting", lambda *_: other)
-    runs: Runs = [(PoissonSampled(rate=0.01, mechanism=GAUSSIAN), 1000)]
+    runs: Runs = [(make.poisson(GAUSSIAN), 1000)]
     found = asked(runs, ApproxDP(epsilon=2.0, delta=1e-6))
     assert (found.method, found.agrees, found.proves) == ("interval", True, True)
     monkeypatch.setattr(check, "_QUICK", 10)

@@ -4,14 +4,14 @@ import math
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 import scipy
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
+from dpaudit import Neighbouring, Partition, Release
 from dpaudit.accountants.closed_forms.columns import (
     Cost,
     gaussian_log_moment,
@@ -30,6 +30,7 @@ from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.privacy_loss import PrivacyLoss
 from dpaudit.errors import BudgetExceeded, CannotBound
 from dpaudit.ledger.columns import PlainNoise, plain_noise
+from tests import make
 
 ANY = st.floats(5e-324, 1.7e308)
 USUAL = st.floats(1e-3, 1e3) | st.sampled_from([1.0, 2.0, 0.5, 3.0, 1e-30, 1e30])
@@ -110,10 +111,10 @@ def test_products_of_extreme_costs_are_left_to_be_computed_one_by_one() -> None:
 def test_laplace_noise_of_about_one_against_many_digits() -> None:
     """On both sides of 1, where one form takes the other's place."""
     epsilons = np.linspace(0.5, 2.5, 201)
-    with mpmath.workdps(40):
-        exact = [mpmath.mpf(e) + mpmath.expm1(-mpmath.mpf(e)) for e in epsilons.tolist()]
+    with mp.workdps(40):
+        exact = [mpf(e) + mp.expm1(-mpf(e)) for e in epsilons.tolist()]
         for truth, found in zip(exact, rho.many("laplace", epsilons, np.ones(201)).tolist(), strict=True):
-            assert truth <= found <= truth * (1 + mpmath.mpf("1e-12"))
+            assert truth <= found <= truth * (1 + mpf("1e-12"))
 
 
 @pytest.mark.parametrize("off", [0.0, 1e-6, -1e-6])
@@ -123,23 +124,23 @@ def test_mu_is_right_wherever_the_quantile_begins(off: float, monkeypatch: pytes
     monkeypatch.setattr(scipy.special, "ndtri_exp", lambda logarithm: right(logarithm) * (1.0 + off))
     epsilons = np.concatenate([np.linspace(0.9, 3.0, 15), np.geomspace(3.0, 700.0, 15)])
     found = mu_squared.many("laplace", epsilons, np.ones(30)).tolist()
-    with mpmath.workdps(40):
+    with mp.workdps(40):
         for epsilon, square in zip(epsilons.tolist(), found, strict=True):
-            mu = mpmath.sqrt(square) / 2
-            error = mpmath.ncdf(-mu) * (1 + mpmath.exp(epsilon))  # 1 at the least mu, and falls
-            assert 1 - mpmath.mpf("1e-12") * (1 + mu * mu) <= error <= 1
+            mu = mp.sqrt(square) / 2
+            error = mp.ncdf(-mu) * (1 + mp.exp(epsilon))  # 1 at the least mu, and falls
+            assert 1 - mpf("1e-12") * (1 + mu * mu) <= error <= 1
 
 
 def test_log_moments_of_laplace_noise_against_many_digits() -> None:
     """Mironov 2017, Table II, on both sides of t epsilon = 30, and of 1/2."""
     epsilons = np.array([1e-9, 0.01, 0.4, 0.6, 2.0, 9.9, 10.1, 40.0, 300.0])
-    with mpmath.workdps(60):
-        for t in map(mpmath.mpf, (0.01, 0.5, 3.0, 60.0, 1e4)):
+    with mp.workdps(60):
+        for t in map(mpf, (0.01, 0.5, 3.0, 60.0, 1e4)):
             found = laplace_log_moment(float(t), epsilons, np.ones(9)).tolist()
-            for epsilon, log in zip(map(mpmath.mpf, epsilons.tolist()), found, strict=True):
-                up, down = (t + 1) * mpmath.exp(t * epsilon), t * mpmath.exp(-(t + 1) * epsilon)
-                exact = mpmath.log((up + down) / (2 * t + 1))
-                assert exact <= log <= exact * (1 + mpmath.mpf("1e-13"))
+            for epsilon, log in zip(map(mpf, epsilons.tolist()), found, strict=True):
+                up, down = (t + 1) * mp.exp(t * epsilon), t * mp.exp(-(t + 1) * epsilon)
+                exact = mp.log((up + down) / (2 * t + 1))
+                assert exact <= log <= exact * (1 + mpf("1e-13"))
 
 
 def pell(number: int) -> list[tuple[int, int]]:
@@ -174,13 +175,9 @@ def releases(number: int, *, seed: int = 0, split: bool = False) -> list[Release
     generator = np.random.default_rng(seed)
     made = []
     for i, (scale, size) in enumerate(generator.uniform(0.5, 9.0, (number, 2)).tolist()):
-        noise = (
-            Gaussian(sigma=scale, sensitivity=L2(size))
-            if i % 3
-            else Laplace(scale=scale, sensitivity=L1(size))
-        )
+        noise = make.gaussian(scale, size) if i % 3 else make.laplace(scale, size)
         part = Partition(part=str(i % 7), by="values") if split and i % 2 else None
-        made.append(Release(label=f"r{i}", mechanism=noise, count=1 + i % 4, partition=part))
+        made.append(make.release(noise, 1 + i % 4, partition=part, label=f"r{i}"))
     return made
 
 
@@ -200,21 +197,21 @@ def test_what_has_no_bound_has_none_among_many_either() -> None:
     composition = compose(releases(500), Neighbouring.REPLACE_ONE)
     with pytest.raises(CannotBound, match="gaussian"):
         composition.total(pure_epsilon)
-    composition.add(Release(label="x", mechanism=Gaussian(sigma=1e-300, sensitivity=L2(1.0))))
+    composition.add(make.release(make.gaussian(1e-300)))
     with pytest.raises(CannotBound, match="exceeds every double"):
         composition.total(rho)
 
 
 def test_an_exposure_is_a_mapping_of_mechanisms_and_has_its_columns() -> None:
     made = releases(50)
-    extra = Release(label="again", mechanism=made[0].mechanism, count=10**20)
+    extra = make.release(made[0].mechanism, 10**20, label="again")
     (exposure,) = compose([*made, extra], Neighbouring.REPLACE_ONE).exposures()
     expected = {release.mechanism: release.count for release in made}
     expected[extra.mechanism] += extra.count
     assert dict(exposure) == expected
     assert exposure[made[1].mechanism] == made[1].count
     with pytest.raises(KeyError):
-        exposure[Gaussian(sigma=77.0, sensitivity=L2(1.0))]
+        exposure[make.gaussian(77.0)]
     for kind in ("gaussian", "laplace"):
         rows = {
             (m.sensitivity.value, plain_noise(m).scale): n  # type: ignore[union-attr]
@@ -265,7 +262,7 @@ def test_a_filter_computes_each_releases_cost_a_few_times_however_many_there_are
     spent = budget.spent
     assert spent > 0.0
     with pytest.raises(BudgetExceeded):
-        budget.spend(Release(label="x", mechanism=Laplace(scale=1e-3, sensitivity=L1(0.2)), count=10**9))
+        budget.spend(make.release(make.laplace(1e-3, 0.2), 10**9))
     assert budget.spent == spent
     assert calls <= 4 * (len(made) + 1)
 
@@ -306,17 +303,8 @@ def test_log_moments_in_columns_are_never_below_single_ones(
 
 
 def test_curves_are_the_same_in_columns_and_one_by_one() -> None:
-    releases = [
-        Release(
-            label="a",
-            mechanism=Gaussian(sigma=30.0 + i, sensitivity=L2(1.0)),
-            partition=Partition(part=str(i % 2)),
-        )
-        for i in range(80)
-    ]
-    releases += [
-        Release(label="b", mechanism=Laplace(scale=20.0 + i, sensitivity=L1(1.0)), count=3) for i in range(80)
-    ]
+    releases = [make.release(make.gaussian(30.0 + i), part=str(i % 2), label="a") for i in range(80)]
+    releases += [make.release(make.laplace(20.0 + i), 3, label="b") for i in range(80)]
     together = compose(releases, Neighbouring.REPLACE_ONE)
     alone = [
         PrivacyLoss.compose(

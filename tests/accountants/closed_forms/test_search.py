@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable
 
-import mpmath
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.optimize import brentq, minimize_scalar
 
 from dpaudit.accountants.closed_forms import gaussian
@@ -46,8 +46,8 @@ def test_minima_are_scipys(name: str) -> None:
 def test_the_scaled_complement_is_within_its_allowance() -> None:
     """exp(t^2) erfc(t) on both sides of 7, where its two forms meet."""
     for t in [0.0, *np.linspace(0.01, 9.0, 400), *np.geomspace(9.0, 30.0, 30), math.nextafter(7.0, 0.0), 7.0]:
-        with mpmath.workdps(60 + int(t * t)):
-            true = mpmath.exp(mpmath.mpf(float(t)) ** 2) * mpmath.erfc(mpmath.mpf(float(t)))
-            assert abs(mpmath.mpf(gaussian._erfcx(float(t))) - true) <= 12 * UNIT * true
+        with mp.workdps(60 + int(t * t)):
+            true = mp.exp(mpf(float(t)) ** 2) * mp.erfc(mpf(float(t)))
+            assert abs(mpf(gaussian._erfcx(float(t))) - true) <= 12 * UNIT * true
     far = 1e9  # 1 / (t sqrt pi), to 1e-18
     assert gaussian._erfcx(far) == pytest.approx(1.0 / (far * math.sqrt(math.pi)), rel=4 * UNIT)

@@ -5,12 +5,10 @@ import math
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
-from mpmath import mpf
+from mpmath import mp, mpf
 
-from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.conversions import laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.composition.costs import (
@@ -27,7 +25,6 @@ from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
     AnyMechanism,
-    DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     ExponentialKernel,
@@ -39,7 +36,6 @@ from dpaudit.mechanisms import (
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
-    PoissonSampled,
     PrivateSelection,
     RandomizedResponse,
     SmoothGaussian,
@@ -49,11 +45,12 @@ from dpaudit.mechanisms import (
     TrialRelease,
     dominating,
 )
+from tests import make
 
 WHY = "Theorem 3 of the manual"
 SMOOTH = SmoothGaussian(alpha=12.0, beta=0.05, dimension=2, epsilon=1.0, delta=0.1)
-SAMPLED_LAPLACE = PoissonSampled(rate=0.1, mechanism=Laplace(scale=2.0, sensitivity=L1(3)))
-SAMPLED_GAUSSIAN = PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=2.0, sensitivity=L2(3)))
+SAMPLED_LAPLACE = make.poisson(make.laplace(2.0, 3), 0.1)
+SAMPLED_GAUSSIAN = make.poisson(make.gaussian(2.0, 3), 0.1)
 APPROX = OpaqueApproxDP(epsilon=1.0, delta=1e-6, justification=WHY)
 
 
@@ -64,8 +61,8 @@ def table(**changes: Any) -> Tabulated:
 
 
 def renyi(p: list[mpf], q: list[mpf], order: mpf) -> mpf:
-    total = mpmath.fsum(x**order * y ** (1 - order) for x, y in zip(p, q, strict=True))
-    return mpmath.log(total) / (order - 1)
+    total = mp.fsum(x**order * y ** (1 - order) for x, y in zip(p, q, strict=True))
+    return mp.log(total) / (order - 1)
 
 
 ORDERS = [mpf(x) for x in ("1.0001", "1.5", "2", "4", "16", "100")]
@@ -74,8 +71,8 @@ ORDERS = [mpf(x) for x in ("1.0001", "1.5", "2", "4", "16", "100")]
 @pytest.mark.parametrize(
     ("mechanism", "epsilon"),
     [
-        (Laplace(scale=2.0, sensitivity=L1(3)), 1.5),
-        (DiscreteLaplace(scale=2.0, sensitivity=L1(3)), 1.5),
+        (make.laplace(2.0, 3), 1.5),
+        (make.discrete_laplace(2.0, 3), 1.5),
         (RandomizedResponse(epsilon=1.5, categories=4), 1.5),
         (Exponential(epsilon=1.5), 1.5),
         (OpaquePureDP(epsilon=1.5, justification=WHY), 1.5),
@@ -93,9 +90,9 @@ def test_pure_mechanisms_have_a_bound_on_every_scale(mechanism: AnyMechanism, ep
 @pytest.mark.parametrize(
     ("mechanism", "squared"),
     [
-        (Gaussian(sigma=2.0, sensitivity=L2(3)), Fraction(9, 4)),
+        (make.gaussian(2.0, 3), Fraction(9, 4)),
         (SymmetricGaussian(sigma=2.0, dimension=5, sensitivity=Frobenius(3)), Fraction(9, 4)),
-        (TreeAggregation(sigma=2.0, steps=1000, sensitivity=L2(3)), 10 * Fraction(9, 4)),
+        (make.tree(2.0, 1000, 3), 10 * Fraction(9, 4)),
         (TreeAggregation(sigma=2.0, steps=1024, sensitivity=Frobenius(3)), 11 * Fraction(9, 4)),
         (GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=3.0), sensitivity=RKHS(3)), Fraction(9, 4)),
     ],
@@ -138,7 +135,7 @@ def test_a_tree_costs_the_mahalanobis_distance_of_its_outputs(steps: int) -> Non
             nodes[step - 1] = nodes[step - lowest[step - 1] - 1]
         nodes[step - 1, step - 1] = 1.0
     covariance = 1.7**2 * nodes @ nodes.T
-    bound = mu_squared(TreeAggregation(sigma=1.7, steps=steps, sensitivity=L2(1)))
+    bound = mu_squared(make.tree(1.7, steps))
 
     def cost(change: list[float]) -> float:
         moved = prefix @ np.array(change)
@@ -153,14 +150,14 @@ def test_a_tree_costs_the_mahalanobis_distance_of_its_outputs(steps: int) -> Non
 
 def test_discrete_gaussian_renyi_divergence_is_below_its_rho() -> None:
     for sigma, shift in ((0.4, 1), (1.3, 2), (5.0, 3)):
-        mechanism = DiscreteGaussian(sigma=sigma, sensitivity=L2(shift))
+        mechanism = make.discrete_gaussian(sigma, shift)
         bound = rho(mechanism)
         assert bound == pytest.approx(shift**2 / (2 * sigma**2))
-        with mpmath.mp.workdps(60):
+        with mp.workdps(60):
             reach = range(-400, 401)
-            law = [mpmath.exp(-(mpf(k) ** 2) / (2 * mpf(sigma) ** 2)) for k in reach]
-            moved = [mpmath.exp(-(mpf(k - shift) ** 2) / (2 * mpf(sigma) ** 2)) for k in reach]
-            total, other = mpmath.fsum(law), mpmath.fsum(moved)
+            law = [mp.exp(-(mpf(k) ** 2) / (2 * mpf(sigma) ** 2)) for k in reach]
+            moved = [mp.exp(-(mpf(k - shift) ** 2) / (2 * mpf(sigma) ** 2)) for k in reach]
+            total, other = mp.fsum(law), mp.fsum(moved)
             p, q = [x / total for x in law], [y / other for y in moved]
             for order in ORDERS[:5]:
                 assert renyi(p, q, order) <= order * mpf(bound) * (1 + mpf("1e-12"))
@@ -172,13 +169,13 @@ def test_discrete_gaussian_renyi_divergence_is_below_its_rho() -> None:
 
 def test_discrete_laplace_is_dearer_than_laplace() -> None:
     """At sensitivity 1 its loss takes two values only: the continuous formula would be unsound."""
-    mechanism = DiscreteLaplace(scale=1.0, sensitivity=L1(1))
-    with mpmath.mp.workdps(60):
+    mechanism = make.discrete_laplace(1.0)
+    with mp.workdps(60):
         reach = range(-300, 301)
-        law = [mpmath.exp(-mpf(abs(k))) for k in reach]
-        moved = [mpmath.exp(-mpf(abs(k - 1))) for k in reach]
-        p = [x / mpmath.fsum(law) for x in law]
-        q = [y / mpmath.fsum(moved) for y in moved]
+        law = [mp.exp(-mpf(abs(k))) for k in reach]
+        moved = [mp.exp(-mpf(abs(k - 1))) for k in reach]
+        p = [x / mp.fsum(law) for x in law]
+        q = [y / mp.fsum(moved) for y in moved]
         worst = max(renyi(p, q, order) / order for order in ORDERS)
     assert worst > laplace_to_zcdp(1.0) * 1.2
     assert float(worst) <= rho(mechanism) <= float(worst) * 1.001
@@ -189,13 +186,13 @@ def test_exponential_mechanism_of_bounded_range(epsilon: float) -> None:
     """Bounded range epsilon: losses in [t - epsilon, t]. The worst law sits on the ends (Dong et al.)."""
     bound = rho(Exponential(epsilon=epsilon))
     assert bound <= epsilon**2 / 8 * (1 + 1e-15)
-    with mpmath.mp.workdps(60):
+    with mp.workdps(60):
         e = mpf(epsilon)
         for numerator in range(1, 40):
             upper = e * numerator / 40
-            q_high = (1 - mpmath.exp(upper - e)) / (mpmath.exp(upper) - mpmath.exp(upper - e))
+            q_high = (1 - mp.exp(upper - e)) / (mp.exp(upper) - mp.exp(upper - e))
             q = [q_high, 1 - q_high]
-            p = [q_high * mpmath.exp(upper), (1 - q_high) * mpmath.exp(upper - e)]
+            p = [q_high * mp.exp(upper), (1 - q_high) * mp.exp(upper - e)]
             assert abs(sum(p) - 1) < mpf(10) ** -40
             for order in ORDERS:
                 assert renyi(p, q, order) <= order * mpf(bound)
@@ -204,8 +201,8 @@ def test_exponential_mechanism_of_bounded_range(epsilon: float) -> None:
 @pytest.mark.parametrize("categories", [2, 3, 10])
 def test_randomized_response_divergence(categories: int) -> None:
     bound = rho(RandomizedResponse(epsilon=1.5, categories=categories))
-    with mpmath.mp.workdps(60):
-        keep = mpmath.exp(mpf("1.5")) / (mpmath.exp(mpf("1.5")) + categories - 1)
+    with mp.workdps(60):
+        keep = mp.exp(mpf("1.5")) / (mp.exp(mpf("1.5")) + categories - 1)
         other = (1 - keep) / (categories - 1)
         p = [keep, other, *[other] * (categories - 2)]
         q = [other, keep, *[other] * (categories - 2)]
@@ -217,9 +214,9 @@ def test_randomized_response_divergence(categories: int) -> None:
 @pytest.mark.parametrize("rate", [1e-6, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("epsilon", [1e-3, 0.999, 1.0, 5.0, 40.0, 800.0])
 def test_sampled_epsilon_is_the_mixture_at_its_worst(rate: float, epsilon: float) -> None:
-    mechanism = PoissonSampled(rate=rate, mechanism=Laplace(scale=1.0, sensitivity=L1(epsilon)))
-    with mpmath.mp.workdps(400):
-        exact = mpmath.log(1 + mpf(rate) * mpmath.expm1(mpf(epsilon)))
+    mechanism = make.poisson(make.laplace(1.0, epsilon), rate)
+    with mp.workdps(400):
+        exact = mp.log(1 + mpf(rate) * mp.expm1(mpf(epsilon)))
         found = mpf(pure_epsilon(mechanism))
         assert exact <= found * (1 + mpf(10) ** -300)
         assert found <= exact * (1 + mpf("1e-12")) or epsilon == found == 800.0
@@ -268,18 +265,16 @@ def test_opaque_zcdp_is_its_own_rho() -> None:
 
 
 def test_an_account_repeats_what_it_takes_on_trust() -> None:
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring=Neighbouring.REPLACE_ONE))
-    mechanisms = {
+    mechanisms: dict[str, AnyMechanism] = {
         "noisy": Gaussian(sigma=1.0, sensitivity=L2(1, basis="proved")),
-        "word": Gaussian(sigma=1.0, sensitivity=L2(1)),
+        "word": make.gaussian(1.0),
         "answers": RandomizedResponse(epsilon=1.0),
         "choice": Exponential(epsilon=1.0),
         "outside": OpaquePureDP(epsilon=1.0, justification="a vendor's {proof}"),
         "sampled": SAMPLED_LAPLACE,
     }
-    for label, mechanism in mechanisms.items():
-        ledger.append(Release(label=label, mechanism=mechanism))
-    ledger.finish()
+    releases = (make.release(mechanism, label=label) for label, mechanism in mechanisms.items())
+    ledger = make.ledger(*releases, neighbouring="replace-one")
     found = {
         condition.code: (condition.releases.number, condition.releases.labels)
         for condition in account(ledger).not_checked
@@ -302,10 +297,10 @@ def test_a_quotient_between_two_doubles_is_rounded_upwards() -> None:
     for kind in (Laplace, DiscreteLaplace):
         assert is_next_above(pure_epsilon(kind(scale=3.0, sensitivity=L1(1))), Fraction(1, 3))
         assert is_next_above(pure_epsilon(kind(scale=3.0, sensitivity=L1(2))), Fraction(2, 3))
-    gaussian = Gaussian(sigma=3.0, sensitivity=L2(1))
+    gaussian = make.gaussian(3.0)
     assert is_next_above(mu_squared(gaussian), Fraction(1, 9))
     assert is_next_above(rho(gaussian), Fraction(1, 18))
-    assert is_next_above(rho(DiscreteGaussian(sigma=3.0, sensitivity=L2(1))), Fraction(1, 18))
+    assert is_next_above(rho(make.discrete_gaussian(3.0)), Fraction(1, 18))
 
 
 @pytest.mark.parametrize("steps", [1, 6])
@@ -332,9 +327,9 @@ def test_the_best_of_many_trials_costs_two_and_eta_times_one() -> None:
 
 
 def test_sampled_noise_that_amplifies_below_every_double_still_costs() -> None:
-    inner = Laplace(scale=5.0, sensitivity=L1(4))  # 1.2 of the least double
-    found = pure_epsilon(PoissonSampled(rate=5e-324, mechanism=inner))
-    assert mpf(found) >= mpf(5e-324) * mpmath.expm1(mpf(4) / 5)
+    inner = make.laplace(5.0, 4)  # 1.2 of the least double
+    found = pure_epsilon(make.poisson(inner, 5e-324))
+    assert mpf(found) >= mpf(5e-324) * mp.expm1(mpf(4) / 5)
 
 
 def gaussian_sample(moved: Fraction, own: Fraction | None, rate: float) -> float | None:
@@ -387,7 +382,7 @@ def test_the_largest_loss_is_of_those_that_occur() -> None:
 
 
 def test_a_cost_past_every_double_is_refused() -> None:
-    mechanism = Laplace(scale=1.0, sensitivity=L1(1))
+    mechanism = make.laplace(1.0)
     assert finite(1e308, mechanism) == 1e308
     with pytest.raises(CannotBound, match="exceeds every double"):
         finite(math.inf, mechanism)

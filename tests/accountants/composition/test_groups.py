@@ -14,24 +14,17 @@ from hypothesis import strategies as st
 
 from dpaudit import (
     L1,
-    L2,
     ZCDP,
-    ApproxDP,
     Claim,
     Curator,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
     Gaussian,
-    Header,
-    Laplace,
     Ledger,
     Neighbouring,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     Partition,
-    PoissonSampled,
     RandomizedResponse,
     Release,
     ReportNoisyMax,
@@ -40,15 +33,17 @@ from dpaudit import (
     Tabulated,
     run,
 )
-from dpaudit.accountants.accounting import account, bounds
+from dpaudit.accountants.accounting import account
 from dpaudit.accountants.composition.composition import compose, for_group
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.errors import CannotBound, InvalidParameter
+from tests import make
+from tests.accountants.composition.placements import placements
 
-GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
-LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
-SAMPLED = PoissonSampled(rate=0.1, mechanism=GAUSSIAN)
+GAUSSIAN = make.gaussian(2.0)
+LAPLACE = make.laplace(2.0)
+SAMPLED = make.poisson(GAUSSIAN, 0.1)
 PARTITION = st.builds(
     Partition,
     part=st.sampled_from("abc"),
@@ -68,29 +63,11 @@ RELEASES = st.lists(
 
 
 def brute_force(releases: list[Release], relation: Neighbouring, size: int) -> Fraction:
-    """The largest sum of squared sensitivities, over where each unit of the group lies before and after."""
-    splits: dict[str, set[str]] = {}
-    by_values = {r.partition.split for r in releases if r.partition and r.partition.by == "values"}
-    for release in releases:
-        if release.partition is not None:
-            splits.setdefault(release.partition.split, set()).add(release.partition.part)
-    worlds = []
-    for split, parts in splits.items():
-        moves = split in by_values and relation is not Neighbouring.ADD_OR_REMOVE_ONE
-        places = [frozenset(p) for p in itertools.product(parts, repeat=2 if moves else 1)]
-        worlds.append([(split, units) for units in itertools.product(places, repeat=size)])
-    worst = Fraction(0)
-    for world in itertools.product(*worlds):
-        where = dict(world)
-        total = Fraction(0)
-        for release in releases:
-            partition = release.partition
-            touching = (
-                size if partition is None else sum(partition.part in unit for unit in where[partition.split])
-            )
-            total += release.count * square(release.mechanism, touching)
-        worst = max(worst, total)
-    return worst
+    """The largest sum of squared sensitivities."""
+    return max(
+        sum((release.count * square(release.mechanism, units) for release, units in way), Fraction(0))
+        for way in placements(releases, relation, size)
+    )
 
 
 def square(mechanism: Any, units: int) -> Fraction:
@@ -118,7 +95,7 @@ def test_totals_are_those_of_the_worst_placement(
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_sensitivities_scale_and_the_figures_follow(size: int) -> None:
-    for mechanism in (GAUSSIAN, LAPLACE, DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0))):
+    for mechanism in (GAUSSIAN, LAPLACE, make.discrete_gaussian(2.0)):
         grouped, times = for_group(mechanism, size)
         assert times == 1
         assert grouped.sensitivity.value == size
@@ -127,7 +104,7 @@ def test_sensitivities_scale_and_the_figures_follow(size: int) -> None:
     assert mu_squared(for_group(GAUSSIAN, size)[0]) == pytest.approx(size**2 * mu_squared(GAUSSIAN))
     for mechanism in (
         LAPLACE,
-        DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)),
+        make.discrete_laplace(2.0),
         Exponential(epsilon=0.5),
         ReportNoisyMax(epsilon=0.5),
         SparseVector(epsilon=0.5, sensitivity=L1(1.0)),
@@ -173,27 +150,23 @@ def test_randomized_response_of_a_group_is_that_of_several_entries() -> None:
     p = Counter({(a, b): (keep, 1 - keep)[a] * (keep, 1 - keep)[b] for a in (0, 1) for b in (0, 1)})
     q = {(a, b): p[1 - a, 1 - b] for a, b in p}
     delta = sum(max(0.0, p[o] - math.exp(0.9) * q[o]) for o in p)
-    composition = compose(
-        [Release(label="x", mechanism=RandomizedResponse(epsilon=0.7))], Neighbouring.REPLACE_ONE, 2
+    composition = make.composition(
+        RandomizedResponse(epsilon=0.7), relation=Neighbouring.REPLACE_ONE, units=2
     )
-    best = bounds(composition, ApproxDP(epsilon=0.0, delta=delta))[0].guarantee.epsilon
-    assert best == pytest.approx(0.9, rel=1e-9)
+    assert min(make.figures(composition, delta).values()) == pytest.approx(0.9, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     "mechanism", [SAMPLED, Tabulated(losses=(0.0,), probabilities=(1.0,), justification="x")]
 )
 def test_what_has_no_bound_for_groups_is_refused(mechanism: Any) -> None:
-    release = Release(label="x", mechanism=mechanism)
     with pytest.raises(CannotBound, match="groups of 2"):
-        bounds(compose([release], Neighbouring.ADD_OR_REMOVE_ONE, 2), ApproxDP(epsilon=0.0, delta=1e-6))
+        make.figures(make.composition(mechanism, units=2), 1e-6)
 
 
 def grouped_ledger(size: int, **header: Any) -> Ledger:
-    made = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", group_size=size, **header))
-    made.append(Release(label="x", mechanism=GAUSSIAN, claimed=ZCDP(rho=0.125)))
-    made.finish()
-    return made
+    release = make.release(GAUSSIAN, claimed=ZCDP(rho=0.125))
+    return make.ledger(release, neighbouring="replace-one", group_size=size, **header)
 
 
 def test_the_header_says_of_how_many_units_a_claim_speaks(tmp_path: Any) -> None:

@@ -9,19 +9,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
 from dp_accounting.pld import PLDAccountant
 
-from dpaudit import (
-    L1,
-    L2,
-    Gaussian,
-    Header,
-    Laplace,
-    Ledger,
-    Neighbouring,
-    Partition,
-    Release,
-    account,
-    epsilon,
-)
+from dpaudit import Neighbouring, Partition, Release, account, epsilon
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.bridges.to_dp_events import to_dp_event
 from dpaudit.accountants.composition.composition import Composition, compose
@@ -35,7 +23,6 @@ from dpaudit.claims.sensitivity import Frobenius
 from dpaudit.errors import BudgetExceeded, CannotBound, InvalidParameter, NotCertifiable
 from dpaudit.mechanisms import (
     AnyMechanism,
-    DiscreteGaussian,
     FixedSizeSampled,
     OpaqueApproxDP,
     PoissonSampled,
@@ -45,20 +32,13 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     TruncatedPoissonSampled,
 )
+from tests import make
 
 ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
 
 
-def noise(sigma: float, moves: float = 1.0) -> Gaussian:
-    return Gaussian(sigma=sigma, sensitivity=L2(moves))
-
-
-def poisson(inner: Any, rate: float = 0.01, **more: Any) -> PoissonSampled:
-    return PoissonSampled(rate=rate, mechanism=inner, **more)
-
-
 def on(sample: str | None, mechanism: AnyMechanism, count: int = 1, **more: Any) -> Release:
-    return Release(label="r", mechanism=mechanism, count=count, sample=sample, **more)
+    return make.release(mechanism, count, sample=sample, **more)
 
 
 def their_epsilon(sigma: float, steps: int, delta: float) -> float:
@@ -80,27 +60,30 @@ def figure(releases: list[Release], delta: float = 1e-5, neighbouring: Neighbour
 def test_gaussians_on_one_sample_cost_what_one_vector_does(
     number: int, sigma: float, least: float, most: float
 ) -> None:
-    found = figure([on("batch", poisson(noise(sigma)), 1000) for _ in range(number)])
+    found = figure([on("batch", make.poisson(make.gaussian(sigma)), 1000) for _ in range(number)])
     assert least <= found <= most
     assert found == pytest.approx(their_epsilon(sigma / math.sqrt(number), 1000, 1e-5), rel=1e-4)
-    assert found > figure([on(None, poisson(noise(sigma)), 1000) for _ in range(number)])
+    assert found > figure([on(None, make.poisson(make.gaussian(sigma)), 1000) for _ in range(number)])
 
 
 def test_steps_with_the_same_releases_are_runs_of_one_mechanism() -> None:
     steps = range(300)
-    pairs = [(poisson(noise(1.5)), poisson(noise(3.0)))[:: 1 - 2 * (step % 2)] for step in steps]
+    pairs = [
+        (make.poisson(make.gaussian(1.5)), make.poisson(make.gaussian(3.0)))[:: 1 - 2 * (step % 2)]
+        for step in steps
+    ]
     releases = [on(f"step {step}", one) for step, both in zip(steps, pairs, strict=True) for one in both]
     composition = compose(releases, ADD)
     assert composition.distinct == 1
     assert composition.shared
     ((_, count),) = composition.exposures()[0].items()
     assert count == 300
-    whole = [on("all", poisson(noise(sigma)), 300) for sigma in (1.5, 3.0)]
+    whole = [on("all", make.poisson(make.gaussian(sigma)), 300) for sigma in (1.5, 3.0)]
     assert figure(releases) == figure(whole)
 
 
 def test_one_release_that_names_a_sample_is_that_release() -> None:
-    mechanism = poisson(noise(1.5))
+    mechanism = make.poisson(make.gaussian(1.5))
     assert dict(compose([on("a", mechanism, 7)], ADD).exposures()[0]) == {mechanism: 7}
     assert not compose([on("a", mechanism, 7), on("b", mechanism, 7)], ADD).shared
 
@@ -113,7 +96,7 @@ def test_every_kind_of_sample_adds_up_gaussian_noise() -> None:
         (SampledRecords, {"rate": 0.1, "records": 3}),
     ]
     for kind, fields in made:
-        inner = [noise(3.0, 2.0), noise(4.0, 2.0)]
+        inner = [make.gaussian(3.0, 2.0), make.gaussian(4.0, 2.0)]
         parts = [kind(mechanism=one, **fields) for one in inner]
         joint: Any = on_one_sample(frozenset(zip(parts, (1, 4), strict=True)), ADD)
         mu = math.hypot(2.0 / 3.0, 2.0 * 2.0 / 4.0)
@@ -126,31 +109,41 @@ def test_every_kind_of_sample_adds_up_gaussian_noise() -> None:
 
 
 def test_a_units_own_part_is_the_sensitivity_where_it_is_not_stated() -> None:
-    both = frozenset({(poisson(noise(1.0), contribution=3.0), 1), (poisson(noise(2.0)), 1)})
+    both = frozenset(
+        {(make.poisson(make.gaussian(1.0), contribution=3.0), 1), (make.poisson(make.gaussian(2.0)), 1)}
+    )
     added: Any = on_one_sample(both, ADD)
     assert added.contribution == pytest.approx(math.hypot(3.0, 0.5), rel=1e-15)
     replaced: Any = on_one_sample(both, REPLACE)
     assert replaced.contribution is None  # and so not amplified
     releases = [on("s", one, 100) for one, _ in both]
-    own = [on("s", poisson(noise(1.0, 3.0)), 100), on("s", poisson(noise(2.0)), 100)]
+    own = [
+        on("s", make.poisson(make.gaussian(1.0, 3.0)), 100),
+        on("s", make.poisson(make.gaussian(2.0)), 100),
+    ]
     assert figure(releases) == pytest.approx(figure(own), rel=1e-9)
-    assert figure(releases, neighbouring=REPLACE) >= figure([on(None, noise(1.0), 100)], neighbouring=REPLACE)
+    assert figure(releases, neighbouring=REPLACE) >= figure(
+        [on(None, make.gaussian(1.0), 100)], neighbouring=REPLACE
+    )
 
 
 def test_symmetric_and_plain_gaussian_noise_add_up() -> None:
     matrix = SymmetricGaussian(sigma=2.0, dimension=2, sensitivity=Frobenius(1.0))
-    joint: Any = on_one_sample(frozenset({(poisson(matrix), 1), (poisson(noise(1.0)), 2)}), ADD)
+    joint: Any = on_one_sample(
+        frozenset({(make.poisson(matrix), 1), (make.poisson(make.gaussian(1.0)), 2)}), ADD
+    )
     assert joint.sensitivity.value == pytest.approx(math.sqrt(0.25 + 2.0))
 
 
 def test_other_noise_costs_the_sum_for_the_larger_of_a_units_change_and_own_part() -> None:
     for own, epsilon_each in ((None, 0.5), (0.5, 0.5), (3.0, 1.5)):  # a unit's part over the scale
-        pure = poisson(Laplace(scale=2.0, sensitivity=L1(1.0)), contribution=own)
+        pure = make.poisson(make.laplace(2.0), contribution=own)
         joint: Any = on_one_sample(frozenset({(pure, 4)}), ADD)
         assert joint.mechanism.epsilon == pytest.approx(4 * epsilon_each, rel=1e-15)
         assert joint.contribution is None
-        counts = poisson(DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)), contribution=own)
-        with_gaussian: Any = on_one_sample(frozenset({(counts, 4), (poisson(noise(5.0)), 2)}), ADD)
+        counts = make.poisson(make.discrete_gaussian(2.0), contribution=own)
+        both = frozenset({(counts, 4), (make.poisson(make.gaussian(5.0)), 2)})
+        with_gaussian: Any = on_one_sample(both, ADD)
         each = epsilon_each**2 / 2
         assert with_gaussian.mechanism.rho == pytest.approx(4 * each + 2 / (2 * 25.0), rel=1e-15)
 
@@ -161,7 +154,7 @@ def test_other_noise_costs_the_sum_for_the_larger_of_a_units_change_and_own_part
 def test_pure_mechanisms_on_one_sample_against_enumeration() -> None:
     """Two answers about the sample, the second query chosen from the first answer; one unit, rate 0.3."""
     rate, e1, e2 = 0.3, 0.8, 0.5
-    releases = [on("s", poisson(RandomizedResponse(epsilon=e, categories=2), rate)) for e in (e1, e2)]
+    releases = [on("s", make.poisson(RandomizedResponse(epsilon=e, categories=2), rate)) for e in (e1, e2)]
     keep = [math.exp(e) / (1.0 + math.exp(e)) for e in (e1, e2)]
     without, drawn = np.zeros(4), np.zeros(4)
     for place, (a, b) in enumerate(itertools.product((0, 1), repeat=2)):
@@ -201,8 +194,8 @@ def test_two_releases_on_one_sample_against_quadrature(both: str) -> None:
     def other(at: float) -> np.ndarray:
         return laplace(at) if both.endswith("laplace") else gaussian(at, 2.0)
 
-    second: Any = Laplace(scale=scale, sensitivity=L1(1.0)) if both.endswith("laplace") else noise(2.0)
-    releases = [on("s", poisson(noise(sigma), rate)), on("s", poisson(second, rate))]
+    second: Any = make.laplace(scale) if both.endswith("laplace") else make.gaussian(2.0)
+    releases = [on("s", make.poisson(make.gaussian(sigma), rate)), on("s", make.poisson(second, rate))]
     none = np.outer(gaussian(0.0, sigma), other(0.0))
     mixed = (1.0 - rate) * none + rate * np.outer(gaussian(1.0, sigma), other(1.0))
     for target in (0.1, 0.3, 0.6):
@@ -228,7 +221,7 @@ def test_a_replaced_units_parts_against_quadrature() -> None:
 
     none = density(0.0)
     one, two = ((1.0 - rate) * none + rate * density(own) for own in (1.0, -1.0))
-    releases = [on("s", poisson(noise(s, 2.0), rate, contribution=1.0)) for s in (s1, s2)]
+    releases = [on("s", make.poisson(make.gaussian(s, 2.0), rate, contribution=1.0)) for s in (s1, s2)]
     for target in (0.3, 0.8, 1.5):
         truth = hockey_stick(one, two, cell, target)
         assert figure(releases, delta=truth * 1.001, neighbouring=REPLACE) >= target * 0.99
@@ -238,21 +231,23 @@ def test_a_replaced_units_parts_against_quadrature() -> None:
 
 
 def test_other_noise_adds_up_on_poisson_samples_unless_a_unit_is_replaced() -> None:
-    counts = DiscreteGaussian(sigma=3.0, sensitivity=L2(1.0))
-    releases = [on("s", poisson(noise(3.0)), 10), on("s", poisson(counts), 10)]
-    assert figure(releases) >= figure([on("s", poisson(noise(3.0)), 10)] * 2)
+    counts = make.discrete_gaussian(3.0)
+    releases = [on("s", make.poisson(make.gaussian(3.0)), 10), on("s", make.poisson(counts), 10)]
+    assert figure(releases) >= figure([on("s", make.poisson(make.gaussian(3.0)), 10)] * 2)
     with pytest.raises(CannotBound, match="discrete-gaussian and gaussian"):
         figure(releases, neighbouring=REPLACE)
-    fixed = [on("s", FixedSizeSampled(size=1, units=9, mechanism=inner)) for inner in (noise(3.0), counts)]
+    fixed = [
+        on("s", FixedSizeSampled(size=1, units=9, mechanism=inner)) for inner in (make.gaussian(3.0), counts)
+    ]
     with pytest.raises(CannotBound, match="only pure mechanisms"):
         figure(fixed)
     failing = OpaqueApproxDP(epsilon=0.1, delta=1e-9, justification="proved elsewhere")
     with pytest.raises(CannotBound, match="approx-dp"):
-        figure([on("s", poisson(failing)), on("s", poisson(failing))])
+        figure([on("s", make.poisson(failing)), on("s", make.poisson(failing))])
 
 
 def test_groups_have_no_bound_on_one_sample_either() -> None:
-    composition = compose([on("s", poisson(noise(1.0)))] * 2, ADD, 2)
+    composition = compose([on("s", make.poisson(make.gaussian(1.0)))] * 2, ADD, 2)
     with pytest.raises(CannotBound, match="groups of 2"):
         bounds(composition, ApproxDP(epsilon=0.0, delta=1e-5))
 
@@ -260,15 +255,18 @@ def test_groups_have_no_bound_on_one_sample_either() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (on("s", poisson(noise(1.0), 0.02)), r"rate 0\.02.*rate 0\.01"),
-        (on("s", poisson(noise(1.0)), 5), "count 5.*count 1"),
-        (on("s", FixedSizeSampled(size=1, units=9, mechanism=noise(1.0))), "kind fixed-size-sampled"),
-        (on("s", poisson(noise(1.0)), partition=Partition(part="a")), "partition split/a by position"),
+        (on("s", make.poisson(make.gaussian(1.0), 0.02)), r"rate 0\.02.*rate 0\.01"),
+        (on("s", make.poisson(make.gaussian(1.0)), 5), "count 5.*count 1"),
+        (on("s", FixedSizeSampled(size=1, units=9, mechanism=make.gaussian(1.0))), "kind fixed-size-sampled"),
+        (
+            on("s", make.poisson(make.gaussian(1.0)), partition=Partition(part="a")),
+            "partition split/a by position",
+        ),
     ],
 )
 def test_two_draws_for_one_sample_are_an_error(other: Release, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words) as raised:
-        compose([on("s", poisson(noise(2.0))), other], ADD)
+        compose([on("s", make.poisson(make.gaussian(2.0))), other], ADD)
     assert raised.value.where == "release 'r'"
     assert "name another sample" in raised.value.remedy
 
@@ -276,18 +274,21 @@ def test_two_draws_for_one_sample_are_an_error(other: Release, words: str) -> No
 @pytest.mark.parametrize("sample", ["", "  ", 3, ["s"]])
 def test_a_name_that_is_none_is_an_error(sample: Any) -> None:
     with pytest.raises(InvalidParameter, match="it names no draw"):
-        on(sample, poisson(noise(1.0)))
+        on(sample, make.poisson(make.gaussian(1.0)))
 
 
 @pytest.mark.parametrize("sample", ["s ", " s", "step  3", "cafe\u0301", "s\u200b", "s\n"])
 def test_a_name_that_looks_like_another_is_an_error(sample: str) -> None:
     with pytest.raises(InvalidParameter, match="would be another draw"):
-        on(sample, poisson(noise(1.0)))
+        on(sample, make.poisson(make.gaussian(1.0)))
 
 
 @pytest.mark.parametrize(
     ("mechanism", "remedy"),
-    [(noise(1.0), "PoissonSampled"), (RandomAllocation(steps=4, mechanism=noise(1.0)), "this one release")],
+    [
+        (make.gaussian(1.0), "PoissonSampled"),
+        (RandomAllocation(steps=4, mechanism=make.gaussian(1.0)), "this one release"),
+    ],
 )
 def test_a_sample_that_names_no_draw_is_an_error(mechanism: AnyMechanism, remedy: str) -> None:
     with pytest.raises(InvalidParameter, match="sample 's' for a") as raised:
@@ -299,7 +300,9 @@ def test_a_sample_that_names_no_draw_is_an_error(mechanism: AnyMechanism, remedy
 
 
 def test_removing_a_release_leaves_what_the_others_cost() -> None:
-    releases = [on("s", poisson(noise(s)), 3, partition=Partition(part="a")) for s in (1.0, 2.0, 3.0)]
+    releases = [
+        on("s", make.poisson(make.gaussian(s)), 3, partition=Partition(part="a")) for s in (1.0, 2.0, 3.0)
+    ]
     whole = compose(releases, ADD)
     whole.remove(releases[1])
     assert whole.exposures() == compose([releases[0], releases[2]], ADD).exposures() or dict(
@@ -311,7 +314,7 @@ def test_removing_a_release_leaves_what_the_others_cost() -> None:
 
 
 def test_a_pure_budget_is_charged_the_joint_cost() -> None:
-    laplace = poisson(Laplace(scale=1.0, sensitivity=L1(1.0)), 0.1)
+    laplace = make.poisson(make.laplace(1.0), 0.1)
     one, both = (math.log1p(0.1 * math.expm1(e)) for e in (1.0, 2.0))
     assert both > 2 * one
     held = PureFilter(both * (1 + 1e-9), ADD)
@@ -328,7 +331,7 @@ def test_a_pure_budget_is_charged_the_joint_cost() -> None:
 
 
 def test_other_budgets_refuse_a_second_release_on_a_sample() -> None:
-    laplace = poisson(Laplace(scale=1.0, sensitivity=L1(1.0)), 0.1)
+    laplace = make.poisson(make.laplace(1.0), 0.1)
     for held in (RDPFilter(4.0, 10.0, ADD), ZCDPFilter(10.0, ADD)):
         held.spend(on("s", laplace))
         spent = held.spent
@@ -367,12 +370,8 @@ def test_joint_costs_charged_by_increments_would_be_no_budget() -> None:
 
 
 def test_a_ledger_held_to_a_budget_that_would_have_refused_is_refused() -> None:
-    header = Header(
-        algorithm="a", unit="u", neighbouring=ADD, schedule="filtered", budget=RDP(alpha=4.0, epsilon=9.0)
-    )
-    ledger = Ledger(header)
-    for _ in range(2):
-        ledger.append(on("s", poisson(noise(2.0))))
+    both = [on("s", make.poisson(make.gaussian(2.0)))] * 2
+    ledger = make.ledger(*both, schedule="filtered", budget=RDP(alpha=4.0, epsilon=9.0))
     with pytest.raises(NotCertifiable, match="several releases on one sample"):
         account(ledger)
 
@@ -381,35 +380,30 @@ def test_a_ledger_held_to_a_budget_that_would_have_refused_is_refused() -> None:
 
 
 def test_a_release_by_itself_keeps_its_own_cost() -> None:
-    ledger = Ledger(Header(algorithm="a", unit="u", neighbouring=ADD))
-    for sample in ("s", "s", None):
-        ledger.append(on(sample, poisson(noise(2.0)), claimed=ApproxDP(epsilon=9.0, delta=1e-5)))
-    rows = account(ledger).releases
+    own = {"claimed": ApproxDP(epsilon=9.0, delta=1e-5)}
+    releases = (on(sample, make.poisson(make.gaussian(2.0)), **own) for sample in ("s", "s", None))
+    rows = account(make.ledger(*releases)).releases
     assert len({row.proved for row in rows}) == 1
     assert [row.sample for row in rows] == ["s", "s", None]
 
 
 def test_events_of_a_ledger_have_the_joint_release() -> None:
-    ledger = Ledger(Header(algorithm="a", unit="u", neighbouring=ADD))
-    for _ in range(2):
-        ledger.append(on("s", poisson(noise(1.5)), 1000))
+    releases = [on("s", make.poisson(make.gaussian(1.5)), 1000)] * 2
 
     def theirs() -> float:
-        events = to_dp_event(ledger)
+        events = to_dp_event(make.ledger(*releases))
         accountant = PLDAccountant(events.relation)
         accountant.compose(events.event)
         return float(accountant.get_epsilon(1e-5))
 
     assert theirs() == pytest.approx(1.62383, abs=1e-3)
-    for name in (None, "t"):  # beside releases by themselves
-        ledger.append(on(name, poisson(noise(2.0))))
-    assert theirs() == pytest.approx(figure(list(ledger.releases)), abs=1e-3)
+    # beside releases by themselves
+    releases += [on(name, make.poisson(make.gaussian(2.0))) for name in (None, "t")]
+    assert theirs() == pytest.approx(figure(releases), abs=1e-3)
 
 
 def codes(*samples: str | None, **header: Any) -> list[tuple[str, int]]:
-    ledger = Ledger(Header(algorithm="a", unit="u", neighbouring=ADD, **header))
-    for sample in samples:
-        ledger.append(on(sample, poisson(noise(9.0))))
+    ledger = make.ledger(*(on(sample, make.poisson(make.gaussian(9.0))) for sample in samples), **header)
     found = [c for c in account(ledger).not_checked if c.code is Code.FRESH_SAMPLES]
     return [(str(c.code), c.releases.number) for c in found if c.releases is not None]
 
@@ -423,14 +417,13 @@ def test_releases_that_name_no_sample_are_a_condition() -> None:
 
 
 def test_many_runs_of_one_release_are_a_condition_too() -> None:
-    ledger = Ledger(Header(algorithm="a", unit="u", neighbouring=ADD))
-    ledger.append(on(None, poisson(noise(9.0)), 1000))
+    ledger = make.ledger((make.poisson(make.gaussian(9.0)), 1000))
     assert Code.FRESH_SAMPLES in {condition.code for condition in account(ledger).not_checked}
 
 
 def test_a_sample_that_is_emptied_may_be_stated_anew() -> None:
     composition = Composition(ADD)
-    composition.add(on("s", poisson(noise(1.0))))
-    composition.remove(on("s", poisson(noise(1.0))))
-    composition.add(on("s", poisson(noise(1.0), 0.5)))
+    composition.add(on("s", make.poisson(make.gaussian(1.0))))
+    composition.remove(on("s", make.poisson(make.gaussian(1.0))))
+    composition.add(on("s", make.poisson(make.gaussian(1.0), 0.5)))
     assert composition.distinct == 1

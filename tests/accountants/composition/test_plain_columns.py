@@ -20,6 +20,7 @@ from dpaudit.accountants.conditions import TrustedConditions
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columns import Kind, PlainNoise, PlainReleases
+from tests import make
 
 SCALES = st.sampled_from([0.5, 1.0, 3.0, 1e-160, 1e200, 7.25])
 BASES = st.sampled_from(["proved", "declared"])
@@ -56,8 +57,8 @@ def columns_however_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def composed(blocks: Sequence[Sequence[Release]], *, together: bool, units: int = 1) -> Composition:
     composition = Composition(Neighbouring.REPLACE_ONE, units)
-    composition.add(Release(label="other", mechanism=RandomizedResponse(epsilon=0.5)))
-    composition.add(Release(label="alone", mechanism=Laplace(scale=3.0, sensitivity=L1(0.1))))
+    composition.add(make.release(RandomizedResponse(epsilon=0.5), label="other"))
+    composition.add(make.release(make.laplace(3.0, 0.1), label="alone"))
     for block in blocks:
         for one in [PlainReleases.of(block)] if together else block:
             composition.add(one)
@@ -110,7 +111,7 @@ def test_blocks_with_parts_and_for_groups_count_one_by_one(blocks: list[list[Rel
 
 
 def test_a_count_that_is_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    block = [Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))] * 5
+    block = [make.release(make.gaussian(1.0), label="a")] * 5
     agree([block, block])
     whole = dpaudit.accountants.composition.plain_columns._merged
     monkeypatch.setattr(
@@ -124,7 +125,7 @@ def test_a_count_that_is_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("lines", [1, 4])
 def test_a_release_is_taken_out_of_columns(lines: int) -> None:
-    one = Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+    one = make.release(make.gaussian(1.0), label="a")
     composition = composed([[one] * lines], together=True)
     composition.remove(one)
     left = dict(composition.exposures()[0])
@@ -134,7 +135,7 @@ def test_a_release_is_taken_out_of_columns(lines: int) -> None:
 
 def test_as_many_runs_are_taken_as_doubles_count() -> None:
     noise = PlainNoise("gaussian", "declared", 1.0, 2.0)
-    one = PlainReleases.of([Release(label="a", mechanism=noise.mechanism())])
+    one = PlainReleases.of([make.release(noise.mechanism(), label="a")])
     counts = PlainCounts()
     assert counts.add_counts([])
     assert len(counts) == 0
@@ -157,7 +158,7 @@ def test_a_block_whose_runs_would_wrap_round_as_integers_is_not_taken(lines: int
 
 def test_more_runs_than_doubles_count_are_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dpaudit.accountants.composition.plain_columns, "_MOST_RUNS", 10)
-    one = Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)), count=2)
+    one = make.release(make.gaussian(1.0), 2, label="a")
     composition = composed([[one] * 3] * 3, together=True)
     assert dict(composition.exposures()[0])[one.mechanism] == 18
 

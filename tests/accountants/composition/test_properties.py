@@ -5,33 +5,27 @@ import math
 from importlib import import_module
 from typing import Any
 
-import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, Release
+from dpaudit import L1, L2, ApproxDP, Neighbouring
 from dpaudit.accountants.accounting import bounds
-from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.curves import profiles
 from dpaudit.accountants.privacy_loss import BoundedRangeTerm, PrivacyLoss
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.sensitivity import RKHS, Frobenius
 from dpaudit.errors import CannotBound, InputError
-from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import (
     AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
     ExponentialKernel,
     FixedSizeSampled,
     GaussianProcess,
     GaussianSparseVector,
     KeySelection,
-    MatrixMechanism,
     MixtureOfGaussians,
     NegativeBinomial,
     OpaqueApproxDP,
@@ -47,27 +41,26 @@ from dpaudit.mechanisms import (
     SparseVector,
     SymmetricGaussian,
     Tabulated,
-    Toeplitz,
-    TreeAggregation,
     TrialRelease,
     TruncatedPoissonSampled,
 )
+from tests import make, oracles
 from tests.mechanisms.examples import EXAMPLES, example
 from tests.sweeps import sweep
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
 LADDER = [1e-3, 1e-6, 1e-9, 1e-15, 1e-30]
-BANDED = Toeplitz(coefficients=(1.0, 0.5, 0.375))
+BANDED = (1.0, 0.5, 0.375)
 YES = 1.0 / (1.0 + math.exp(-0.5))
 MECHANISMS: dict[str, AnyMechanism] = {
     mechanism.kind: mechanism
     for mechanism in (
-        Gaussian(sigma=2.0, sensitivity=L2(1.0)),
-        Laplace(scale=2.0, sensitivity=L1(1.0)),
-        DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)),
-        DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)),
+        make.gaussian(2.0),
+        make.laplace(2.0),
+        make.discrete_gaussian(2.0),
+        make.discrete_laplace(2.0),
         SymmetricGaussian(sigma=2.0, dimension=2, sensitivity=Frobenius(1.0)),
-        TreeAggregation(sigma=3.0, steps=5, sensitivity=L2(1.0)),
+        make.tree(3.0, 5),
         GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0)),
         RandomizedResponse(epsilon=0.5),
         Exponential(epsilon=0.5),
@@ -75,24 +68,19 @@ MECHANISMS: dict[str, AnyMechanism] = {
         Shuffled(local=RandomizedResponse(epsilon=0.5), users=50),
         KeySelection(epsilon=0.5, delta=1e-15, changes=3),
         PrivateSelection(
-            releases=(TrialRelease(mechanism=Laplace(scale=9.0, sensitivity=L1(1.0))),),
+            releases=(TrialRelease(mechanism=make.laplace(9.0)),),
             repetitions=NegativeBinomial(eta=1.0, gamma=0.2),
         ),
         SparseVector(epsilon=0.5, sensitivity=L1(1.0), answers=2),
         GaussianSparseVector(sigma=9.0, sensitivity=L2(1.0), answers=2, steps=50),
         SmoothGaussian(alpha=12.0, beta=0.01, dimension=3, epsilon=0.5, delta=1e-8),
-        PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
-        FixedSizeSampled(size=1, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        PoissonSampled(rate=0.1, mechanism=make.gaussian(1.0)),
+        FixedSizeSampled(size=1, units=10, mechanism=make.gaussian(1.0)),
         TruncatedPoissonSampled(
-            rate=0.1, most=3, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), contribution=1.0
+            rate=0.1, most=3, units=10, mechanism=make.gaussian(1.0, 2.0), contribution=1.0
         ),
-        MatrixMechanism(
-            sigma=3.0, steps=9, strategy=BANDED, participations=3, separation=3, sensitivity=L2(1.0)
-        ),
-        SampledMatrix(
-            rate=0.1,
-            mechanism=MatrixMechanism(sigma=1.0, steps=9, strategy=BANDED, separation=3, sensitivity=L2(1.0)),
-        ),
+        make.banded(3.0, 9, BANDED, participations=3, separation=3),
+        SampledMatrix(rate=0.1, mechanism=make.banded(1.0, 9, BANDED, separation=3)),
         MixtureOfGaussians(sigma=1.0, sensitivities=(0.0, 1.0), probabilities=(0.75, 0.25)),
         OpaquePureDP(epsilon=0.5, justification="x"),
         OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"),
@@ -122,16 +110,12 @@ def all_but(*kinds: str) -> list[int]:
     return [position for position, kind in enumerate(MECHANISMS) if kind not in kinds]
 
 
-def releases(*mechanisms: tuple[AnyMechanism, int]) -> list[Release]:
-    return [Release(label="r", mechanism=m, count=n) for m, n in mechanisms]
-
-
 def found(delta: float, *mechanisms: tuple[AnyMechanism, int], relation: Neighbouring = ADD) -> list[Bound]:
-    return bounds(compose(releases(*mechanisms), relation), ApproxDP(epsilon=0.0, delta=delta))
+    return bounds(make.composition(*mechanisms, relation=relation), ApproxDP(epsilon=0.0, delta=delta))
 
 
 def by_method(delta: float, *mechanisms: tuple[AnyMechanism, int]) -> dict[str, float]:
-    return {bound.method: bound.guarantee.epsilon for bound in found(delta, *mechanisms)}
+    return make.figures(make.composition(*mechanisms), delta)
 
 
 @sweep("kind", list(MECHANISMS), everyday=all_but(*SLOW - {"laplace"}))
@@ -185,13 +169,13 @@ def table(masses: list[float], step: float, infinity: float) -> Tabulated:
 
 ANY_KIND = st.one_of(
     st.sampled_from(list(MECHANISMS.values())),
-    SCALE.map(lambda s: Gaussian(sigma=s, sensitivity=L2(1.0))),
-    SCALE.map(lambda s: Laplace(scale=s, sensitivity=L1(1.0))),
-    SCALE.map(lambda s: DiscreteGaussian(sigma=s, sensitivity=L2(1.0))),
-    SCALE.map(lambda s: DiscreteLaplace(scale=s, sensitivity=L1(1.0))),
-    SCALE.map(lambda s: TreeAggregation(sigma=s, steps=9, sensitivity=L2(1.0))),
+    SCALE.map(make.gaussian),
+    SCALE.map(make.laplace),
+    SCALE.map(make.discrete_gaussian),
+    SCALE.map(make.discrete_laplace),
+    SCALE.map(lambda s: make.tree(s, 9)),
     st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(2, 40)),
-    EPSILON.map(lambda e: Exponential(epsilon=e)),
+    st.builds(Exponential, epsilon=EPSILON),
     st.builds(
         lambda a, b, d: SmoothGaussian(alpha=a, beta=b, dimension=d, epsilon=1.0, delta=0.9),
         st.floats(3.0, 20.0),
@@ -254,17 +238,13 @@ def test_bounds_are_sorted_nonnegative_below_the_pure_sum_and_monotone_in_delta(
         last = figures[0]
 
 
-def gaussian_delta(epsilon: Any, mu: Any) -> Any:
-    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
-
-
 def responses_and_gaussian_delta(epsilon: float, loss: float, runs: int, mu: float) -> Any:
     """Exact: the Gaussian's curve at epsilon less each atom of the responses' loss."""
     total, e0, m = mpf(0), mpf(loss), mpf(mu)
     for k in range(runs + 1):
         weight = mp.binomial(runs, k) * mp.exp(k * e0) / (1 + mp.exp(e0)) ** runs
         left = mpf(epsilon) - (2 * k - runs) * e0
-        total += weight * (gaussian_delta(left, m) if mu else max(mpf(0), 1 - mp.exp(left)))
+        total += weight * (oracles.gaussian_delta(m, left) if mu else max(mpf(0), 1 - mp.exp(left)))
     return total
 
 
@@ -275,7 +255,7 @@ def responses_and_gaussian_delta(epsilon: float, loss: float, runs: int, mu: flo
 def test_never_below_the_exact_value(loss: float, runs: int, mu: float, delta: float) -> None:
     mechanisms: list[tuple[AnyMechanism, int]] = [(RandomizedResponse(epsilon=loss), runs)]
     if mu:
-        mechanisms.append((Gaussian(sigma=1.0, sensitivity=L2(mu)), 1))
+        mechanisms.append((make.gaussian(1.0, mu), 1))
     best = found(delta, *mechanisms)
     with mp.workdps(60):
         for bound in best:
@@ -296,20 +276,16 @@ def test_never_below_the_exact_value(loss: float, runs: int, mu: float, delta: f
 def test_one_laplace_release_is_its_closed_form(delta: float) -> None:
     with mp.workdps(60):
         exact = 1 + 2 * mp.log1p(-mpf(delta))  # delta = 1 - e^((epsilon - 1)/2)
-    for bound in found(delta, (Laplace(scale=1.0, sensitivity=L1(1.0)), 1)):
+    for bound in found(delta, (make.laplace(1.0), 1)):
         assert mpf(bound.guarantee.epsilon) >= exact * (1 - mpf(10) ** -15)
-    assert found(delta, (Laplace(scale=1.0, sensitivity=L1(1.0)), 1))[0].guarantee.epsilon == pytest.approx(
-        float(exact), rel=1e-7
-    )
+    assert found(delta, (make.laplace(1.0), 1))[0].guarantee.epsilon == pytest.approx(float(exact), rel=1e-7)
 
 
 MIX = st.lists(
     st.tuples(
         st.one_of(
-            st.builds(
-                lambda s: Gaussian(sigma=s, sensitivity=L2(1.0)), st.floats(0.5, 50.0, exclude_min=True)
-            ),
-            st.builds(lambda s: Laplace(scale=s, sensitivity=L1(1.0)), st.floats(0.7, 50.0)),
+            st.builds(make.gaussian, st.floats(0.5, 50.0, exclude_min=True)),
+            st.builds(make.laplace, st.floats(0.7, 50.0)),
             st.builds(lambda e: RandomizedResponse(epsilon=e), st.floats(0.01, 2.0)),
             st.builds(lambda e: OpaquePureDP(epsilon=e, justification="x"), st.floats(0.01, 1.0)),
         ),
@@ -339,18 +315,13 @@ def test_a_mix_is_ordered_and_grows_with_what_is_added(
 def test_directions_are_compared_after_composing_and_agree_with_dp_accounting() -> None:
     """One release at a time in a loop, at a moderate delta: there the other library is sound."""
     privacy_loss = import_module("dp_accounting.pld.privacy_loss_distribution")
-    sampled = PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
-    laplace = Laplace(scale=2.0, sensitivity=L1(1.0))
-    composed = privacy_loss.from_gaussian_mechanism(
-        1.0, sampling_prob=0.1, value_discretization_interval=1e-4
-    )
-    single = composed
-    for _ in range(9):
-        composed = composed.compose(single)
-    for _ in range(3):
-        composed = composed.compose(
-            privacy_loss.from_laplace_mechanism(2.0, value_discretization_interval=1e-4)
-        )
+    sampled = PoissonSampled(rate=0.1, mechanism=make.gaussian(1.0))
+    laplace = make.laplace(2.0)
+    fine = {"value_discretization_interval": 1e-4}
+    one = privacy_loss.from_gaussian_mechanism(1.0, sampling_prob=0.1, **fine)
+    composed = one
+    for other in [one] * 9 + [privacy_loss.from_laplace_mechanism(2.0, **fine)] * 3:
+        composed = composed.compose(other)
     theirs = composed.get_epsilon_for_delta(1e-5)
     [ours] = [b for b in found(1e-5, (sampled, 10), (laplace, 3)) if b.method == "pld"]
     assert ours.at_least is not None
@@ -361,22 +332,15 @@ def test_directions_are_compared_after_composing_and_agree_with_dp_accounting() 
 @sweep("relation", list(Neighbouring), everyday=(0,))
 @sweep("by", ["position", "values"], everyday=(1,))
 def test_partitions_lie_between_the_dearest_part_and_the_sum(relation: Neighbouring, by: str) -> None:
-    parts = [
-        Release(label=p, mechanism=m, count=n, partition=Partition(part=p, by=by))
-        for p, m, n in (
-            ("a", MECHANISMS["gaussian"], 3),
-            ("b", MECHANISMS["laplace"], 9),
-            ("c", MECHANISMS["randomized-response"], 2),
-        )
-    ]
+    made = (("gaussian", 3), ("laplace", 9), ("randomized-response", 2))
+    parts = [make.release(MECHANISMS[kind], n, part=kind, by=by) for kind, n in made]
 
-    def each(given: list[Release]) -> dict[str, float]:
-        listed = bounds(compose(given, relation), ApproxDP(epsilon=0.0, delta=1e-6))
-        return {bound.method: bound.guarantee.epsilon for bound in listed}
+    def each(*given: make.Made) -> dict[str, float]:
+        return make.figures(make.composition(*given, relation=relation), 1e-6)
 
-    whole = each(parts)
-    alone = [each([part]) for part in parts]
-    merged = each([part.model_copy(update={"partition": None}) for part in parts])
+    whole = each(*parts)
+    alone = [each(part) for part in parts]
+    merged = each(*((MECHANISMS[kind], n) for kind, n in made))
     for method, epsilon in whole.items():
         assert max(one.get(method, 0.0) for one in alone) <= epsilon * (1 + 1e-9)
         assert epsilon <= merged[method] * (1 + 1e-9)
@@ -386,19 +350,19 @@ def test_partitions_lie_between_the_dearest_part_and_the_sum(relation: Neighbour
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0])
 def test_nothing_is_computed_from_what_is_no_parameter(bad: float) -> None:
-    for make in (
-        lambda: Gaussian(sigma=bad, sensitivity=L2(1.0)),
-        lambda: Gaussian(sigma=1.0, sensitivity=L2(bad)),
-        lambda: Laplace(scale=bad, sensitivity=L1(1.0)),
+    for made in (
+        lambda: make.gaussian(bad),
+        lambda: make.gaussian(1.0, bad),
+        lambda: make.laplace(bad),
         lambda: RandomizedResponse(epsilon=bad),
         lambda: SmoothGaussian(alpha=bad, beta=0.1, dimension=1, epsilon=1.0, delta=0.1),
-        lambda: PoissonSampled(rate=bad, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        lambda: PoissonSampled(rate=bad, mechanism=make.gaussian(1.0)),
         lambda: ApproxDP(epsilon=bad, delta=0.1),
         lambda: ApproxDP(epsilon=1.0, delta=bad),
     ):
         with pytest.raises(InputError):
-            make()
-    for profile in profiles(compose(releases((MECHANISMS["laplace"], 2)), ADD)):
+            made()
+    for profile in profiles(make.composition((MECHANISMS["laplace"], 2))):
         with pytest.raises(InputError):
             profile.epsilon(bad)
         with pytest.raises(InputError):
@@ -406,7 +370,7 @@ def test_nothing_is_computed_from_what_is_no_parameter(bad: float) -> None:
 
 
 def test_curves_run_both_ways() -> None:
-    curves = profiles(compose(releases((MECHANISMS["laplace"], 10), (MECHANISMS["gaussian"], 2)), ADD))
+    curves = profiles(make.composition((MECHANISMS["laplace"], 10), (MECHANISMS["gaussian"], 2)))
     assert {curve.method for curve in curves} == {"gdp", "zcdp", "rdp", "pld"}
     for curve in curves:
         epsilon = curve.epsilon(1e-5)
@@ -416,6 +380,6 @@ def test_curves_run_both_ways() -> None:
 
 def test_the_digits_of_the_oracle() -> None:
     """The sum over atoms is the published vector: 100 responses at 0.1, delta 1e-6."""
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         at = responses_and_gaussian_delta(4.77456758810799, 0.1, 100, 0.0)
     assert float(at) == pytest.approx(1e-6, rel=1e-9)

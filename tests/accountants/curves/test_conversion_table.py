@@ -4,8 +4,8 @@ import itertools
 import math
 from fractions import Fraction
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit.accountants.curves.conversion_table import (
     ALWAYS,
@@ -20,6 +20,7 @@ from dpaudit.accountants.curves.conversion_table import (
 )
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from tests import oracles
 
 GIVEN: list[AnyGuarantee] = [
     ZCDP(rho=0.5),
@@ -36,15 +37,15 @@ DELTAS = (1e-3, 1e-6, 1e-12)
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.1, 1.0, 5.0, 100.0, 700.0, 1e4])
 @pytest.mark.parametrize("alpha", [1.0 + 1e-12, 1.0001, 1.5, 2.0, 32.0, 1e6])
 def test_renyi_divergence_of_pure_dp(epsilon: float, alpha: float) -> None:
-    with mpmath.workdps(80):
-        e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
-        exact = (mpmath.log(mpmath.cosh((2 * a - 1) * e / 2)) - mpmath.log(mpmath.cosh(e / 2))) / (a - 1)
+    with mp.workdps(80):
+        e, a = mpf(epsilon), mpf(alpha)
+        exact = (mp.log(mp.cosh((2 * a - 1) * e / 2)) - mp.log(mp.cosh(e / 2))) / (a - 1)
         (row,) = [
             row for row in conversions(PureDP(epsilon=epsilon), (), (alpha,)) if row.guarantee.kind == "rdp"
         ]
         figure = leading_figure(row.guarantee)
         assert figure >= exact or figure == epsilon
-        assert figure <= exact * (1 + mpmath.mpf("1e-12"))
+        assert figure <= exact * (1 + mpf("1e-12"))
 
 
 def test_renyi_divergence_of_pure_dp_where_digits_underflow() -> None:
@@ -63,16 +64,12 @@ def test_renyi_divergence_of_pure_dp_where_digits_underflow() -> None:
     assert figure(0.0, 2.0) == 0.0
 
 
-def gaussian_delta(mu: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
-    return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-
-
-def gaussian_epsilon(mu: mpmath.mpf, delta: float) -> mpmath.mpf:
+def gaussian_epsilon(mu: mpf, delta: float) -> mpf:
     """The least epsilon of a Gaussian pair, by bisection."""
-    low, high = mpmath.mpf(0), mu * mu / 2 + 40 * mu
+    low, high = mpf(0), mu * mu / 2 + 40 * mu
     for _ in range(140):
         middle = (low + high) / 2
-        low, high = (low, middle) if gaussian_delta(mu, middle) <= delta else (middle, high)
+        low, high = (low, middle) if oracles.gaussian_delta(mu, middle) <= delta else (middle, high)
     return low
 
 
@@ -86,13 +83,13 @@ def figure_of(rows: list[Conversion], method: str, holds: str, **fields: float) 
     return found
 
 
-def held_to(row: Conversion, exact: mpmath.mpf, least: mpmath.mpf, width: str = "1e-9") -> None:
+def held_to(row: Conversion, exact: mpf, least: mpf, width: str = "1e-9") -> None:
     """A figure is at least what its theorem says, its slack at least its excess over the least there is."""
-    figure = mpmath.mpf(leading_figure(row.guarantee))
-    assert exact <= figure <= exact * (1 + mpmath.mpf(width))
+    figure = mpf(leading_figure(row.guarantee))
+    assert exact <= figure <= exact * (1 + mpf(width))
     assert row.slack is not None
-    assert figure / least - 1 <= row.slack * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-15")
-    assert row.slack <= figure / least - 1 + mpmath.mpf("1e-8")
+    assert figure / least - 1 <= row.slack * (1 + mpf("1e-9")) + mpf("1e-15")
+    assert row.slack <= figure / least - 1 + mpf("1e-8")
 
 
 def nearest_above(figure: float, exact: Fraction) -> bool:
@@ -103,14 +100,14 @@ def nearest_above(figure: float, exact: Fraction) -> bool:
 @pytest.mark.parametrize("rho", [0.3, 1e-3])
 def test_zcdp_implies_what_its_theorems_say(rho: float) -> None:
     rows = conversions(ZCDP(rho=rho), (1e-6,), (1.7, 3.3))
-    with mpmath.workdps(40):
-        r, log_delta, mu = mpmath.mpf(rho), mpmath.log(mpmath.mpf(1e-6)), mpmath.sqrt(2 * mpmath.mpf(rho))
+    with mp.workdps(40):
+        r, log_delta, mu = mpf(rho), mp.log(mpf(1e-6)), mp.sqrt(2 * mpf(rho))
         least = gaussian_epsilon(mu, 1e-6)
         first = figure_of(rows, "bun-steinke", COMPARISON, delta=1e-6)
-        held_to(first, r + 2 * mpmath.sqrt(-r * log_delta), least)
+        held_to(first, r + 2 * mp.sqrt(-r * log_delta), least)
         held_to(figure_of(rows, "gdp", IF_GAUSSIAN, delta=1e-6), least, least)
-        best = min(r * a + mpmath.log(1 - 1 / a) - (log_delta + mpmath.log(a)) / (a - 1) for a in orders(mu))
-        held_to(figure_of(rows, "zcdp", ALWAYS, delta=1e-6), best * (1 - mpmath.mpf("1e-5")), least, "1e-4")
+        best = min(r * a + mp.log(1 - 1 / a) - (log_delta + mp.log(a)) / (a - 1) for a in orders(mu))
+        held_to(figure_of(rows, "zcdp", ALWAYS, delta=1e-6), best * (1 - mpf("1e-5")), least, "1e-4")
         own = figure_of(rows, "gdp", IF_GAUSSIAN, kind="gdp")
         held_to(own, mu, mu, "3e-16")
         assert own.slack > 0.0
@@ -123,15 +120,15 @@ def test_zcdp_implies_what_its_theorems_say(rho: float) -> None:
     )
 
 
-def orders(mu: mpmath.mpf) -> list[mpmath.mpf]:
-    return [1 + mpmath.mpf(k) / 100 * (1 + 6 / mu) for k in range(20, 200)]
+def orders(mu: mpf) -> list[mpf]:
+    return [1 + mpf(k) / 100 * (1 + 6 / mu) for k in range(20, 200)]
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.7])
 def test_gdp_implies_what_its_theorems_say(mu: float) -> None:
     rows = conversions(GDP(mu=mu), (1e-6,), (1.7, 3.3))
-    with mpmath.workdps(40):
-        least = gaussian_epsilon(mpmath.mpf(mu), 1e-6)
+    with mp.workdps(40):
+        least = gaussian_epsilon(mpf(mu), 1e-6)
         held_to(figure_of(rows, "gdp", ALWAYS, delta=1e-6), least, least)
     half = Fraction(mu) ** 2 / 2
     for row, exact in [
@@ -148,20 +145,20 @@ def test_gdp_implies_what_its_theorems_say(mu: float) -> None:
 @pytest.mark.parametrize("epsilon", [1e-3, 0.7, 12.0])
 def test_pure_dp_implies_what_randomized_response_needs(epsilon: float) -> None:
     rows = conversions(PureDP(epsilon=epsilon), (1e-6,), (1.7,))
-    with mpmath.workdps(40):
-        e, delta = mpmath.mpf(epsilon), mpmath.mpf(1e-6)
-        exact = mpmath.log(mpmath.exp(e) - delta * (1 + mpmath.exp(e)))
+    with mp.workdps(40):
+        e, delta = mpf(epsilon), mpf(1e-6)
+        exact = mp.log(mp.exp(e) - delta * (1 + mp.exp(e)))
         held_to(figure_of(rows, "pure", ALWAYS, delta=1e-6), exact, exact)
         # Of randomized response the divergence of order 1 is epsilon tanh(epsilon / 2): no rho is smaller.
-        least = e * mpmath.tanh(e / 2)
+        least = e * mp.tanh(e / 2)
         held_to(figure_of(rows, "bun-steinke", COMPARISON, kind="zcdp"), e * e / 2, least, "3e-16")
         sharp = figure_of(rows, "pure", ALWAYS, kind="zcdp")
-        held_to(sharp, least * (1 - mpmath.mpf("1e-15")), least, "1")
+        held_to(sharp, least * (1 - mpf("1e-15")), least, "1")
         assert leading_figure(sharp.guarantee) <= e * e / 2
-        mu = -2 * mpmath.sqrt(2) * mpmath.erfinv(2 / (1 + mpmath.exp(e)) - 1)
+        mu = -2 * mp.sqrt(2) * mp.erfinv(2 / (1 + mp.exp(e)) - 1)
         held_to(figure_of(rows, "pure", ALWAYS, kind="gdp"), mu, mu, "1e-12")
         row = figure_of(rows, "pure", ALWAYS, alpha=1.7)
-        exact = mpmath.mpf(leading_figure(row.guarantee)) * (1 - mpmath.mpf("1e-12"))
+        exact = mpf(leading_figure(row.guarantee)) * (1 - mpf("1e-12"))
         held_to(row, exact, exact, "2e-12")
 
 
@@ -172,15 +169,15 @@ def test_renyi_dp_implies_what_its_theorems_say(alpha: float, divergence: float)
     if divergence == 0.0:
         assert {(leading_figure(row.guarantee), row.slack) for row in rows} == {(0.0, 0.0)}
         return
-    with mpmath.workdps(40):
-        a, d, log_delta = mpmath.mpf(alpha), mpmath.mpf(divergence), mpmath.log(mpmath.mpf(1e-6))
-        least = gaussian_epsilon(mpmath.sqrt(2 * d / a), 1e-6)
+    with mp.workdps(40):
+        a, d, log_delta = mpf(alpha), mpf(divergence), mp.log(mpf(1e-6))
+        least = gaussian_epsilon(mp.sqrt(2 * d / a), 1e-6)
         held_to(first, d - log_delta / (a - 1), least, "1e-14")
         held_to(figure_of(rows, "gdp", IF_GAUSSIAN, delta=1e-6), least, least)
-        best = d + mpmath.log(1 - 1 / a) - (log_delta + mpmath.log(a)) / (a - 1)
+        best = d + mp.log(1 - 1 / a) - (log_delta + mp.log(a)) / (a - 1)
         held_to(figure_of(rows, "rdp", ALWAYS, delta=1e-6), best, least, "1e-13")
         # There a mu that is rounded down would show.
-        rare = gaussian_epsilon(mpmath.sqrt(2 * d / a), 1e-300)
+        rare = gaussian_epsilon(mp.sqrt(2 * d / a), 1e-300)
         held_to(figure_of(rows, "gdp", IF_GAUSSIAN, delta=1e-300), rare, rare)
 
 
@@ -189,24 +186,24 @@ def test_one_point_implies_more_at_a_larger_delta_and_nothing_at_a_smaller_one()
     at, above, flat = conversions(given, (1e-4, 1e-3, 0.1, 0.9), (2.0,))
     assert at.guarantee == given
     assert at.slack == 0.0
-    with mpmath.workdps(40):
-        grown, given_delta = mpmath.e, mpmath.mpf(1e-3)
-        share = (mpmath.mpf(0.1) - given_delta) / (1 - given_delta)
-        exact = mpmath.log(grown - share * (1 + grown))
+    with mp.workdps(40):
+        grown, given_delta = mp.e, mpf(1e-3)
+        share = (mpf(0.1) - given_delta) / (1 - given_delta)
+        exact = mp.log(grown - share * (1 + grown))
         held_to(above, exact, exact)
     assert flat.guarantee == ApproxDP(epsilon=0.0, delta=0.9)
 
 
-def curve_of(given: ZCDP | RDP, method: str, epsilon: mpmath.mpf) -> mpmath.mpf:
+def curve_of(given: ZCDP | RDP, method: str, epsilon: mpf) -> mpf:
     """delta(epsilon) by a theorem."""
     if isinstance(given, RDP):
-        alpha, divergence = mpmath.mpf(given.alpha), mpmath.mpf(given.epsilon)
+        alpha, divergence = mpf(given.alpha), mpf(given.epsilon)
         if method == "mironov":
-            return mpmath.exp((alpha - 1) * (divergence - epsilon))
-        return gaussian_delta(mpmath.sqrt(2 * divergence / alpha), epsilon)
-    rho = mpmath.mpf(given.rho)
-    first = mpmath.exp(-((epsilon - rho) ** 2) / (4 * rho))
-    return first if method == "bun-steinke" else gaussian_delta(mpmath.sqrt(2 * rho), epsilon)
+            return mp.exp((alpha - 1) * (divergence - epsilon))
+        return oracles.gaussian_delta(mp.sqrt(2 * divergence / alpha), epsilon)
+    rho = mpf(given.rho)
+    first = mp.exp(-((epsilon - rho) ** 2) / (4 * rho))
+    return first if method == "bun-steinke" else oracles.gaussian_delta(mp.sqrt(2 * rho), epsilon)
 
 
 RENYI = [RDP(alpha=alpha, epsilon=epsilon) for alpha, epsilon in ((3.3, 0.7), (1.01, 0.3), (17.0, 0.2))]
@@ -222,11 +219,11 @@ RENYI = [RDP(alpha=alpha, epsilon=epsilon) for alpha, epsilon in ((3.3, 0.7), (1
 def test_a_curve_for_a_picture_is_never_below_its_theorem(given: ZCDP | RDP, method: str) -> None:
     """Down to a delta of 1e-200, where a mu rounded down would show."""
     [curve] = [each for each in curves(given) if each.method == method]
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         for k in range(1, 200):
             epsilon = 0.81 + 0.1731 * k
-            truth = min(mpmath.mpf(1), curve_of(given, method, mpmath.mpf(epsilon)))
-            assert truth <= curve.delta(epsilon) <= truth * (1 + mpmath.mpf("1e-9"))
+            truth = min(mpf(1), curve_of(given, method, mpf(epsilon)))
+            assert truth <= curve.delta(epsilon) <= truth * (1 + mpf("1e-9"))
             if truth < 1e-200:
                 break
 
@@ -245,9 +242,9 @@ def test_the_largest_gaussian_that_meets_a_target_is_rounded_down() -> None:
         assert {row.to_json()["target_delta"] for row in rows} == {delta}
         assert leading_figure(general.guarantee) < leading_figure(rho.guarantee)
         m = leading_figure(mu.guarantee)
-        with mpmath.workdps(40):
-            assert gaussian_delta(mpmath.mpf(m), mpmath.mpf(epsilon)) <= delta
-            assert gaussian_delta(mpmath.mpf(m) * (1 + mpmath.mpf("1e-11")), mpmath.mpf(epsilon)) > delta
+        with mp.workdps(40):
+            assert oracles.gaussian_delta(mpf(m), mpf(epsilon)) <= delta
+            assert oracles.gaussian_delta(mpf(m) * (1 + mpf("1e-11")), mpf(epsilon)) > delta
         half, figure = Fraction(m) ** 2 / 2, leading_figure(rho.guarantee)
         assert Fraction(figure) <= half < Fraction(math.nextafter(figure, 1.0))
         [curve] = [

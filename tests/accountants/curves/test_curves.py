@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, PureDP, Release
+from dpaudit import PureDP
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
-from dpaudit.accountants.composition.composition import Composition, compose
+from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.curves import curves as curves_module
 from dpaudit.accountants.curves.curves import (
     ImpliedProfile,
@@ -24,55 +24,43 @@ from dpaudit.accountants.privacy_loss import Bracket
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
     AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
     FixedSizeSampled,
     MixtureOfGaussians,
     OpaquePureDP,
-    PoissonSampled,
     RandomizedResponse,
     TruncatedPoissonSampled,
 )
+from tests import make
 from tests.sweeps import sweep
 
-LAPLACE = Laplace(scale=1.0, sensitivity=L1(1.0))
+LAPLACE = make.laplace(1.0)
 IN_TABLES = (
-    DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)),
-    DiscreteLaplace(scale=3.0, sensitivity=L1(2.0)),
+    make.discrete_gaussian(2.0),
+    make.discrete_laplace(3.0, 2.0),
     RandomizedResponse(epsilon=0.5, categories=4),
-    FixedSizeSampled(size=2, units=9, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))),
+    FixedSizeSampled(size=2, units=9, mechanism=make.gaussian(2.0)),
     MixtureOfGaussians(sigma=2.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1)),
 )
 FAR = [*itertools.product(IN_TABLES, (1e-26, 1e-43, 1e-44, 1e-275, 1e-290, 3e-300, 1e-300, 1e-307))]
 
 
-def composition(*runs: tuple[AnyMechanism, int]) -> Composition:
-    releases = [Release(label="r", mechanism=mechanism, count=count) for mechanism, count in runs]
-    return compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
-
-
-def sampled(rate: float, noise: Any) -> PoissonSampled:
-    return PoissonSampled(rate=rate, mechanism=noise)
-
-
-def gaussian(sigma: float) -> Gaussian:
-    return Gaussian(sigma=sigma, sensitivity=L2(1.0))
-
-
 @sweep(
     "runs, delta",
     [
-        ([(sampled(0.01, LAPLACE), 1)], 1e-6),
-        ([(sampled(0.01, LAPLACE), 2)], 1e-6),
-        ([(sampled(0.01, LAPLACE), 10)], 1e-12),
-        ([(sampled(1e-6, LAPLACE), 1)], 1e-300),
-        ([(sampled(1e-9, gaussian(0.3)), 10**9)], 1e-300),
-        ([(sampled(1e-3, gaussian(0.2)), 1000)], 1e-30),
-        ([(sampled(0.5, LAPLACE), 5), (gaussian(3.0), 2), (RandomizedResponse(epsilon=0.5), 3)], 1e-9),
-        ([(sampled(0.5, LAPLACE), 100), (LAPLACE, 3)], 1e-100),
+        ([(make.poisson(LAPLACE, 0.01), 1)], 1e-6),
+        ([(make.poisson(LAPLACE, 0.01), 2)], 1e-6),
+        ([(make.poisson(LAPLACE, 0.01), 10)], 1e-12),
+        ([(make.poisson(LAPLACE, 1e-6), 1)], 1e-300),
+        ([(make.poisson(make.gaussian(0.3), 1e-9), 10**9)], 1e-300),
+        ([(make.poisson(make.gaussian(0.2), 1e-3), 1000)], 1e-30),
+        (
+            [(make.poisson(LAPLACE, 0.5), 5), (make.gaussian(3.0), 2), (RandomizedResponse(epsilon=0.5), 3)],
+            1e-9,
+        ),
+        ([(make.poisson(LAPLACE, 0.5), 100), (LAPLACE, 3)], 1e-100),
         ([(LAPLACE, 10)], 1e-30),
-        ([(DiscreteLaplace(scale=3.0, sensitivity=L1(2.0)), 7)], 1e-20),
+        ([(make.discrete_laplace(3.0, 2.0), 7)], 1e-20),
         ([(OpaquePureDP(epsilon=0.3, justification="x"), 3), (LAPLACE, 1)], 1e-15),
     ],
     everyday=(0, 5, 9),
@@ -80,7 +68,7 @@ def gaussian(sigma: float) -> Gaussian:
 def test_the_exact_curve_is_never_above_that_of_divergences(
     runs: list[tuple[AnyMechanism, int]], delta: float
 ) -> None:
-    pairs, renyi = pld_profile(composition(*runs)), rdp_profile(composition(*runs))
+    pairs, renyi = pld_profile(make.composition(*runs)), rdp_profile(make.composition(*runs))
     assert pairs.epsilon(delta) <= renyi.epsilon(delta) * (1.0 + 1e-13)
     for share in (0.25, 0.8, 0.99):
         epsilon = share * renyi.epsilon(delta)
@@ -99,7 +87,10 @@ def test_the_exact_curve_is_never_above_that_of_divergences(
 )
 def test_nor_is_it_where_the_tails_of_tables_weigh(mechanism: Any, delta: float) -> None:
     """Tables leave out 1e-300 a run, those of mixtures 1e-45; divergences know some without a tail."""
-    pairs, renyi = pld_profile(composition((mechanism, 3))), rdp_profile(composition((mechanism, 3)))
+    pairs, renyi = (
+        pld_profile(make.composition((mechanism, 3))),
+        rdp_profile(make.composition((mechanism, 3))),
+    )
     try:
         known = renyi.epsilon(delta)
     except CannotBound:
@@ -110,11 +101,9 @@ def test_nor_is_it_where_the_tails_of_tables_weigh(mechanism: Any, delta: float)
 
 
 def test_one_sampled_laplace_release_has_its_closed_form() -> None:
-    found = pld_profile(composition((sampled(0.01, LAPLACE), 1)))
+    found = pld_profile(make.composition((make.poisson(LAPLACE, 0.01), 1)))
     assert isinstance(found, LossProfile)
-    lower, upper = found.bracket(1e-6)
-    assert lower == pytest.approx(0.01703151876, abs=5e-12)
-    assert upper == pytest.approx(0.01703151876, abs=5e-12)
+    assert found.bracket(1e-6) == pytest.approx([0.01703151876] * 2, abs=5e-12)
 
 
 @dataclass(frozen=True)
@@ -188,10 +177,13 @@ def test_the_least_of_several_curves_counts_and_one_may_refuse() -> None:
 
 
 def test_which_accountant_refuses_and_which_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = composition((gaussian(3.0), 7))
+    found = make.composition((make.gaussian(3.0), 7))
     assert 7 / Fraction(3) ** 2 <= Fraction(gdp_profile(found).guarantee.mu) ** 2
     assert pld_profile(found).method == "pld"
-    assert pld_profile(composition((Exponential(epsilon=0.5), 1), (gaussian(3.0), 2))).method == "pld+rdp"
+    assert (
+        pld_profile(make.composition((Exponential(epsilon=0.5), 1), (make.gaussian(3.0), 2))).method
+        == "pld+rdp"
+    )
 
     # What no accountant bounds has the last one's reason.
     def refusing(reason: str) -> Any:
@@ -206,11 +198,7 @@ def test_which_accountant_refuses_and_which_answers(monkeypatch: pytest.MonkeyPa
 
 
 def in_parts(number: int) -> Composition:
-    releases = [
-        Release(label="r", mechanism=gaussian(10.0 + part), partition=Partition(part=str(part)))
-        for part in range(number)
-    ]
-    return compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
+    return make.composition(*(make.release(make.gaussian(10.0 + k), part=str(k)) for k in range(number)))
 
 
 def test_as_many_exposures_are_composed_as_cost_a_minute() -> None:
@@ -223,7 +211,7 @@ def test_as_many_exposures_are_composed_as_cost_a_minute() -> None:
 
 def test_equal_choices_are_composed_together_up_to_four_different_ones() -> None:
     """A hundred choices of 0.1 cost 2.262 at 1e-6, docs/proving/accountants.md says; by their pairs more."""
-    [together] = pld_profile(composition((Exponential(epsilon=0.1), 100))).profiles[0].exposures
+    [together] = pld_profile(make.composition((Exponential(epsilon=0.1), 100))).profiles[0].exposures
     assert together.epsilon(1e-6).upper == pytest.approx(2.2615, abs=5e-4)
 
 
@@ -235,7 +223,7 @@ def test_different_choices_are_composed_one_by_one_past_four(monkeypatch: pytest
     def composed(*counts: int) -> list[int]:
         together.clear()
         choices = [(Exponential(epsilon=(number + 1) / 8), count) for number, count in enumerate(counts)]
-        [exposure] = composition(*choices, (OpaquePureDP(epsilon=0.3, justification="x"), 3)).exposures()
+        [exposure] = make.composition(*choices, (OpaquePureDP(epsilon=0.3, justification="x"), 3)).exposures()
         list(curves_module._terms(exposure, {mechanism: [] for mechanism in exposure.others()}))
         return sorted(together)
 
@@ -244,22 +232,22 @@ def test_different_choices_are_composed_one_by_one_past_four(monkeypatch: pytest
 
 
 def test_noise_that_is_lost_beside_its_sensitivity_is_refused() -> None:
-    lost = Gaussian(sigma=1e-200, sensitivity=L2(1e200))
+    lost = make.gaussian(1e-200, 1e200)
     with pytest.raises(CannotBound, match="sensitivity / scale"):
-        pld_profile(composition((lost, 1), (gaussian(1.0), 1)))
+        pld_profile(make.composition((lost, 1), (make.gaussian(1.0), 1)))
 
 
 MIXTURE = MixtureOfGaussians(sigma=2.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1))
-CUT = TruncatedPoissonSampled(rate=0.3, most=2, units=9, mechanism=gaussian(2.0), contribution=1.0)
+CUT = TruncatedPoissonSampled(rate=0.3, most=2, units=9, mechanism=make.gaussian(2.0), contribution=1.0)
 
 
 def test_tables_are_composed_in_both_orders_and_truncated_samples_by_a_pair_of_both() -> None:
     def numbers(*runs: tuple[AnyMechanism, int]) -> tuple[int, int, int]:
-        found = pld_profile(composition(*runs))
+        found = pld_profile(make.composition(*runs))
         assert isinstance(found, LossProfile)
         return len(found.exposures), len(found.below), len(found.instead)
 
-    assert numbers((gaussian(1.0), 1)) == (1, 0, 0)
+    assert numbers((make.gaussian(1.0), 1)) == (1, 0, 0)
     assert numbers((MIXTURE, 1)) == (2, 1, 0)
     assert numbers((CUT, 1)) == (2, 1, 1)
     assert numbers((CUT, 1), (MIXTURE, 1)) == (2, 1, 0)

@@ -3,27 +3,13 @@
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
-from dpaudit import (
-    GDP,
-    L1,
-    L2,
-    RDP,
-    ZCDP,
-    ApproxDP,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Neighbouring,
-    PureDP,
-    RandomizedResponse,
-    Release,
-)
+from dpaudit import GDP, RDP, ZCDP, ApproxDP, Exponential, Neighbouring, PureDP, RandomizedResponse
 from dpaudit.accountants.closed_forms.conversions import pure_to_gdp
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves import conversion_table, curves
@@ -31,6 +17,7 @@ from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.accountants.interval.interval import enclose_delta, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.errors import CannotBound
+from tests import make, oracles
 from tests.sweeps import sweep
 
 #: delta(epsilon) in long arithmetic.
@@ -42,19 +29,18 @@ DELTAS = (5e-324, 1e-310, 1e-300, 1e-100, 1e-9, 0.3, 1.0 - 2.0**-53)
 
 @pytest.fixture(autouse=True)
 def _digits() -> Iterator[None]:
-    with mpmath.workdps(400):
+    with mp.workdps(400):
         yield
 
 
 @cache
 def gaussian(variance: Fraction) -> Exact:
     """Balle and Wang 2018, Theorem 8, at mu^2."""
-    mp = mpmath.mp
 
     @cache
     def delta(epsilon: Any) -> Any:
-        mu = mp.sqrt(mp.mpf(variance.numerator) / variance.denominator)
-        x, y = ((mp.mpf(epsilon) / mu + sign * mu / 2) / mp.sqrt(2) for sign in (-1, 1))
+        mu = mp.sqrt(mpf(variance.numerator) / variance.denominator)
+        x, y = ((mpf(epsilon) / mu + sign * mu / 2) / mp.sqrt(2) for sign in (-1, 1))
         if x > 1e6:  # below it: phi(x) [R(x) - R(x + mu)] with R(x) = 1 / x - 1 / x^3 + ..., x sqrt 2 for x
             return mp.exp(-x * x) * (1 / x - 1 / y) * (1 - 1 / x) / (2 * mp.sqrt(mp.pi))
         return (mp.erfc(x) - mp.exp(epsilon) * mp.erfc(y)) / 2
@@ -64,13 +50,11 @@ def gaussian(variance: Fraction) -> Exact:
 
 def response(pure: float) -> Exact:
     """Kairouz, Oh and Viswanath 2015."""
-    mp = mpmath.mp
-    return lambda x: max(mp.mpf(0), (mp.exp(pure) - mp.exp(x)) / (1 + mp.exp(pure)))
+    return lambda x: max(mpf(0), (mp.exp(pure) - mp.exp(x)) / (1 + mp.exp(pure)))
 
 
 def laplace(pure: float) -> Exact:
-    """One Laplace release: 1 - e^((x - e) / 2)."""
-    return lambda x: max(mpmath.mpf(0), -mpmath.expm1((mpmath.mpf(x) - mpmath.mpf(pure)) / 2))
+    return partial(oracles.laplace_delta, pure)
 
 
 def bounded_range(pure: float) -> Exact:
@@ -80,10 +64,10 @@ def bounded_range(pure: float) -> Exact:
 
 RELEASES = [
     *(
-        (Gaussian(sigma=s, sensitivity=L2(1.0)), n, gaussian(n / Fraction(s) ** 2))
+        (make.gaussian(s), n, gaussian(n / Fraction(s) ** 2))
         for s, n in ((0.01, 1), (1.0, 1), (1.0, 10**12), (1e9, 3), (1e60, 10**12), (1e300, 1))
     ),
-    *((Laplace(scale=s, sensitivity=L1(1.0)), 1, laplace(1.0 / s)) for s in (0.25, 2.0**40, 2.0**900)),
+    *((make.laplace(s), 1, laplace(1.0 / s)) for s in (0.25, 2.0**40, 2.0**900)),
     *((RandomizedResponse(epsilon=e), 1, response(e)) for e in (5e-324, 1e-320, 1e-9, 1.0, 50.0)),
     *((Exponential(epsilon=e), 1, bounded_range(e)) for e in (1e-300, 1e-9, 1.0, 50.0)),
 ]
@@ -91,7 +75,7 @@ RELEASES = [
 
 @sweep("mechanism, count, exact", RELEASES, everyday=(0, 2, 7, 9, 10, 11, 12, 13, 15))
 def test_no_accountant_is_below_the_mechanism(mechanism: Any, count: int, exact: Exact) -> None:
-    releases = [Release(label="r", mechanism=mechanism, count=count)]
+    releases = [make.release(mechanism, count)]
     composition = compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
     found = curves.profiles(composition)
     assert len(found) >= 3
@@ -113,7 +97,7 @@ ENCLOSED = [row for row in RELEASES if getattr(row[0], "sigma", 1.0) < 1e6 and r
 @sweep("mechanism, count, exact", ENCLOSED, everyday=(0, 1, 4, 6, 7, 8, 9, 10))
 def test_no_enclosure_excludes_the_mechanism(mechanism: Any, count: int, exact: Exact) -> None:
     terms = loss_terms([(mechanism, count)], Neighbouring.ADD_OR_REMOVE_ONE)
-    slack = 1 + mpmath.mpf(10) ** -12  # sensitivity / sigma was rounded up before it was enclosed
+    slack = 1 + mpf(10) ** -12  # sensitivity / sigma was rounded up before it was enclosed
     for epsilon in EPSILONS:
         found = enclose_delta(terms, epsilon)
         assert found.lower <= max(exact(epsilon) * slack, exact(epsilon / slack)) + 1e-300
@@ -132,7 +116,7 @@ GUARANTEES: list[tuple[Any, Exact]] = [
         for e in (5e-324, 1e-9, 1.0, 1e3)
     ),
     *(
-        (ApproxDP(epsilon=e, delta=d), lambda x, e=e, d=d: d + (1 - mpmath.mpf(d)) * response(e)(x))
+        (ApproxDP(epsilon=e, delta=d), lambda x, e=e, d=d: d + (1 - mpf(d)) * response(e)(x))
         for e in (5e-324, 1.0, 50.0)
         for d in (5e-324, 1e-300, 1e-9, 0.5)
     ),
@@ -155,36 +139,35 @@ def test_no_implied_curve_is_below_a_mechanism_that_has_the_guarantee(guarantee:
 @pytest.mark.parametrize("alpha", [1.0 + 2.0**-52, 1.0 + 1e-9, 2.0, 1e9, 1e150, 1e300])
 def test_no_divergence_is_below_randomized_response(epsilon: float, alpha: float) -> None:
     """Also where the square of epsilon, or its product with the order, underflows."""
-    mp = mpmath.mp
-    a, e = mp.mpf(alpha), mp.mpf(epsilon)
+    a, e = mpf(alpha), mpf(epsilon)
     exact = (mp.log(mp.cosh((2 * a - 1) * e / 2)) - mp.log(mp.cosh(e / 2))) / (a - 1)
-    release = Release(label="r", mechanism=RandomizedResponse(epsilon=epsilon))
+    release = make.release(RandomizedResponse(epsilon=epsilon))
     profile = curves.rdp_profile(compose([release], Neighbouring.ADD_OR_REMOVE_ONE))
     [row] = [
         row for row in conversion_table.conversions(PureDP(epsilon=epsilon), (), (alpha,))
         if isinstance(row.guarantee, RDP)
     ]  # fmt: skip
     for found in (profile.divergence(alpha), row.guarantee.epsilon):
-        assert exact <= found <= exact * (1 + mp.mpf(10) ** -8) + mp.mpf(10) ** -300
+        assert exact <= found <= exact * (1 + mpf(10) ** -8) + mpf(10) ** -300
 
 
 @pytest.mark.parametrize("rho", [5e-324, 1e-300, 1e-20, 1.0])
 @pytest.mark.parametrize("alpha", [1.0 + 2.0**-52, 1.0 + 1e-9, 2.4, 1e10, 1e100])
 def test_no_divergence_is_below_that_of_gaussian_noise(rho: float, alpha: float) -> None:
-    mechanism = Gaussian(sigma=1.0, sensitivity=L2(math.sqrt(2.0 * rho)))
-    profile = curves.rdp_profile(compose([Release(label="r", mechanism=mechanism)], Neighbouring.ZERO_OUT))
-    exact = mpmath.mpf(alpha) * mpmath.mpf(mechanism.sensitivity.value) ** 2 / 2
+    mechanism = make.gaussian(1.0, math.sqrt(2.0 * rho))
+    profile = curves.rdp_profile(make.composition(mechanism, relation=Neighbouring.ZERO_OUT))
+    exact = mpf(alpha) * mpf(mechanism.sensitivity.value) ** 2 / 2
     assert exact <= profile.divergence(alpha)
 
 
 @pytest.mark.parametrize("epsilon", [5e-324 * k for k in range(1, 40)])
 def test_no_mu_is_below_that_of_the_least_epsilons(epsilon: float) -> None:
-    assert pure_to_gdp(epsilon) >= mpmath.sqrt(mpmath.pi / 2) * mpmath.mpf(epsilon)
+    assert pure_to_gdp(epsilon) >= mp.sqrt(mp.pi / 2) * mpf(epsilon)
 
 
 def test_a_group_of_runs_too_small_for_doubles_adds_up() -> None:
     """The moment of one run underflows; so many of them are no longer small."""
-    releases = [Release(label="r", mechanism=RandomizedResponse(epsilon=1e-200), count=10**300)]
+    releases = [make.release(RandomizedResponse(epsilon=1e-200), 10**300)]
     profile = curves.rdp_profile(compose(releases, Neighbouring.ADD_OR_REMOVE_ONE))
     assert profile.divergence(2.0) >= 1e-100
     with pytest.raises(CannotBound):

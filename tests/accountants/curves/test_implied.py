@@ -3,8 +3,8 @@
 import math
 from fractions import Fraction
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpaudit.accountants.closed_forms.conversions import rdp_epsilon
@@ -18,11 +18,11 @@ from dpaudit.errors import CannotBound
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 2.0, 30.0])
 def test_renyi_against_sixty_digits(alpha: float, divergence: float, epsilon: float) -> None:
     curve = implied_curve(RDP(alpha=alpha, epsilon=divergence))
-    with mpmath.workdps(60):
-        a, d, e = (mpmath.mpf(value) for value in (alpha, divergence, epsilon))
-        exact = min(mpmath.mpf(1), mpmath.exp((a - 1) * (d - e)) / a * (1 - 1 / a) ** (a - 1))
-        found = mpmath.mpf(curve(epsilon))
-        assert exact <= found <= exact * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-320")
+    with mp.workdps(60):
+        a, d, e = (mpf(value) for value in (alpha, divergence, epsilon))
+        exact = min(mpf(1), mp.exp((a - 1) * (d - e)) / a * (1 - 1 / a) ** (a - 1))
+        found = mpf(curve(epsilon))
+        assert exact <= found <= exact * (1 + mpf("1e-9")) + mpf("1e-320")
 
 
 def test_renyi_inverts_the_conversion_to_epsilon() -> None:
@@ -42,7 +42,7 @@ def test_curves_fall(guarantee: ZCDP | GDP | RDP) -> None:
 def test_a_gaussian_claim_has_the_gaussian_curve() -> None:
     curve = implied_curve(GDP(mu=1.0))
     for epsilon in (0.0, 1.0, 3.0):
-        exact = float(mpmath.ncdf(0.5 - epsilon) - mpmath.exp(epsilon) * mpmath.ncdf(-0.5 - epsilon))
+        exact = float(mp.ncdf(0.5 - epsilon) - mp.exp(epsilon) * mp.ncdf(-0.5 - epsilon))
         assert exact * (1 - 1e-12) <= curve(epsilon) <= exact * (1 + 1e-6)
 
 
@@ -50,18 +50,18 @@ def test_points_have_the_curve_of_their_worst_pair() -> None:
     pure, approximate = (implied_curve(PureDP(epsilon=1.0)), implied_curve(ApproxDP(epsilon=1.0, delta=1e-6)))
     assert pure(1.0) == 0.0
     assert 1e-6 <= approximate(1.0) <= 1e-6 * (1 + 1e-12)
-    response = 1 - 2 / (1 + mpmath.e)
+    response = 1 - 2 / (1 + mp.e)
     assert response <= pure(0.0) <= response * (1 + 1e-12)
     assert pure(0.0) < approximate(0.0) <= response + 1e-6
 
 
 def test_one_point_has_the_curve_of_its_worst_pair_at_every_epsilon() -> None:
     curve = implied_curve(ApproxDP(epsilon=1.3, delta=1e-3))
-    with mpmath.workdps(40):
-        grown, delta = mpmath.exp(mpmath.mpf(1.3)), mpmath.mpf(1e-3)
+    with mp.workdps(40):
+        grown, delta = mp.exp(mpf(1.3)), mpf(1e-3)
         for step in range(130):
-            exact = delta + (1 - delta) * (grown - mpmath.exp(mpmath.mpf(step / 100))) / (1 + grown)
-            assert exact <= curve(step / 100) <= exact * (1 + mpmath.mpf("1e-9"))
+            exact = delta + (1 - delta) * (grown - mp.exp(mpf(step / 100))) / (1 + grown)
+            assert exact <= curve(step / 100) <= exact * (1 + mpf("1e-9"))
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_the_budget_for_a_target_is_the_largest(epsilon: float, delta: float) ->
     """Held to it runs meet the target, by some order of what zCDP implies; by a millionth more, by none."""
     rho = budget_for(ApproxDP(epsilon=epsilon, delta=delta)).rho
 
-    def least(held: mpmath.mpf) -> mpmath.mpf:
-        def at(log_t: mpmath.mpf) -> mpmath.mpf:
-            t = mpmath.exp(log_t)
+    def least(held: mpf) -> mpf:
+        def at(log_t: mpf) -> mpf:
+            t = mp.exp(log_t)
             a = 1 + t
-            return held * a + mpmath.log(t / a) - (mpmath.log(delta) + mpmath.log(a)) / t
+            return held * a + mp.log(t / a) - (mp.log(delta) + mp.log(a)) / t
 
-        low, high, golden = mpmath.mpf(-60), mpmath.mpf(800), (mpmath.sqrt(5) - 1) / 2
+        low, high, golden = mpf(-60), mpf(800), (mp.sqrt(5) - 1) / 2
         for _ in range(60):
             one, two = high - golden * (high - low), low + golden * (high - low)
             low, high = (low, two) if at(one) < at(two) else (one, high)
         return at((low + high) / 2)
 
-    with mpmath.workdps(330):
-        held = mpmath.mpf(rho) * (1 + mpmath.mpf(1e-9))
-        assert least(held) <= epsilon < least(held * (1 + mpmath.mpf("1e-6")))
+    with mp.workdps(330):
+        held = mpf(rho) * (1 + mpf(1e-9))
+        assert least(held) <= epsilon < least(held * (1 + mpf("1e-6")))

@@ -1,34 +1,22 @@
 import math
 
 import pytest
-from scipy.special import ndtr
 
-from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, OpaqueApproxDP, Release
+from dpaudit import ZCDP, ApproxDP, Claim, Ledger, OpaqueApproxDP
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import POINTS, profile_points, understated
 from dpaudit.certificate.curve_points import LEAST_POINTS, CurvePoints
 from dpaudit.certificate.verdicts import Accounting
 from dpaudit.mechanisms import AnyMechanism
+from tests import make, oracles
 
-GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
-NOTHING = Gaussian(sigma=2.0, sensitivity=L2(0.0))
-
-
-def ledger_of(*mechanisms: AnyMechanism, claim: Claim | None = None, **header: object) -> Ledger:
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=claim, **header))  # type: ignore[arg-type]
-    for index, mechanism in enumerate(mechanisms):
-        ledger.append(Release(label=f"release {index}", mechanism=mechanism))
-    ledger.finish()
-    return ledger
+GAUSSIAN = make.gaussian(2.0)
+NOTHING = make.gaussian(2.0, 0.0)
 
 
 def curves(*mechanisms: AnyMechanism, claim: Claim | None = None, **header: object) -> dict[str, CurvePoints]:
-    ledger = ledger_of(*mechanisms, claim=claim, **header)
+    ledger = make.ledger(*mechanisms, claim=claim, **header)
     return {curve.method: curve for curve in profile_points(ledger, account(ledger))}
-
-
-def exact_delta(mu: float, epsilon: float) -> float:
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
 def test_every_accountant_has_a_curve_and_none_is_below_the_truth() -> None:
@@ -39,9 +27,9 @@ def test_every_accountant_has_a_curve_and_none_is_below_the_truth() -> None:
         assert len(curve.points) >= LEAST_POINTS
         assert curve.points[0][0] == 0.0
         for epsilon, delta in curve.points:
-            assert delta >= exact_delta(mu, epsilon) - 1e-15
+            assert delta >= oracles.gaussian_delta(mu, epsilon) - 1e-15
     for epsilon, delta in found["gdp"].points:
-        assert delta == pytest.approx(exact_delta(mu, epsilon), rel=1e-4, abs=1e-14)
+        assert delta == pytest.approx(float(oracles.gaussian_delta(mu, epsilon)), rel=1e-4, abs=1e-14)
     tight = [found[name].points for name in ("gdp", "pld")]
     for (_, one), (_, other) in zip(*tight, strict=True):
         assert one == pytest.approx(other, rel=1e-6)
@@ -62,7 +50,7 @@ def test_the_points_are_evenly_spaced_to_where_the_tightest_curve_vanishes() -> 
 
 @pytest.fixture
 def stated() -> tuple[Ledger, Accounting, dict[str, CurvePoints]]:
-    ledger = ledger_of(GAUSSIAN, GAUSSIAN)
+    ledger = make.ledger(GAUSSIAN, GAUSSIAN)
     accounting = account(ledger)
     return ledger, accounting, {curve.method: curve for curve in profile_points(ledger, accounting)}
 
@@ -105,23 +93,12 @@ def test_a_budget_is_what_has_a_curve() -> None:
 
 @pytest.mark.nightly
 def test_dear_accountants_are_asked_where_they_alone_prove_the_claim() -> None:
-    many = [Laplace(scale=3.0 + index / 10, sensitivity=L1(1.0)) for index in range(9)]
+    many = [make.laplace(3.0 + index / 10) for index in range(9)]
     assert "pld" not in curves(*many)
     assert "pld" in curves(*many[:8])
-    tight = account_epsilon(many)
+    tight = make.epsilon(make.ledger(*many), 1e-4, "pld")
     claim = Claim(ApproxDP(epsilon=tight * 1.0001, delta=1e-4))
     assert "pld" in curves(*many, claim=claim)
-
-
-def account_epsilon(mechanisms: list[Laplace]) -> float:
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
-    for mechanism in mechanisms:
-        ledger.append(Release(label="r", mechanism=mechanism))
-    ledger.finish()
-    best = account(ledger, Claim(ApproxDP(epsilon=0.0, delta=1e-4))).bounds[0]
-    assert best.method == "pld"
-    assert isinstance(best.guarantee, ApproxDP)
-    return best.guarantee.epsilon
 
 
 def test_a_mechanism_that_may_reveal_everything() -> None:

@@ -3,45 +3,29 @@
 import math
 from typing import Any
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
-from dpaudit import (
-    L1,
-    L2,
-    ApproxDP,
-    Claim,
-    Gaussian,
-    Laplace,
-    Ledger,
-    MatrixMechanism,
-    Neighbouring,
-    Release,
-    SampledMatrix,
-    Toeplitz,
-)
+from dpaudit import ApproxDP, Claim, Neighbouring, SampledMatrix
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves import rdp
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.curves.sampled_orders import best_order, moment_of, sampled_factors
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
-from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import AnyMechanism, PoissonSampled
+from tests import make
 from tests.sweeps import sweep
 
 ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
 
 
 def noise(rate: float, sigma: float = 1.0) -> PoissonSampled:
-    return PoissonSampled(rate=rate, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
+    return make.poisson(make.gaussian(sigma), rate)
 
 
 def profile(*made: tuple[AnyMechanism, int], relation: Neighbouring = ADD, **more: Any) -> RenyiProfile:
-    return RenyiProfile.of(
-        compose([Release(label="r", mechanism=m, count=n, **more) for m, n in made], relation)
-    )
+    return RenyiProfile.of(make.composition(*make.releases(made, **more), relation=relation))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +59,7 @@ def test_no_search_by_values_finds_less(
 
 
 def test_where_the_other_order_of_the_pair_costs_more_all_orders_are_searched() -> None:
-    first, second = sampled_factors(compose([Release(label="r", mechanism=noise(0.01))], ADD))
+    first, second = sampled_factors(make.composition(noise(0.01)))
     target = -math.log(1e-6)
     assert best_order((first, second), target) is not None
     assert best_order((second, first), target) is None
@@ -83,20 +67,20 @@ def test_where_the_other_order_of_the_pair_costs_more_all_orders_are_searched() 
 
 
 def test_where_the_rule_errs_by_more_than_a_trifle_all_orders_are_searched() -> None:
-    directions = sampled_factors(compose([Release(label="r", mechanism=noise(4e-5, 70.0))], ADD))
+    directions = sampled_factors(make.composition(noise(4e-5, 70.0)))
     assert best_order(directions, 5.5) is None
 
 
 @pytest.mark.parametrize(
     ("made", "relation", "more"),
     [
-        ([(noise(0.01), 1), (Gaussian(sigma=1.0, sensitivity=L2(1.0)), 1)], ADD, {}),
-        ([(noise(0.01), 1), (Laplace(scale=1.0, sensitivity=L1(1.0)), 1)], ADD, {}),
+        ([(noise(0.01), 1), (make.gaussian(1.0), 1)], ADD, {}),
+        ([(noise(0.01), 1), (make.laplace(1.0), 1)], ADD, {}),
         ([(noise(1.0), 1)], ADD, {}),
         ([(noise(0.01), 1)], REPLACE, {}),
         ([(noise(0.01), 2 * 10**12)], ADD, {}),
-        ([(PoissonSampled(rate=0.01, mechanism=Laplace(scale=1.0, sensitivity=L1(1.0))), 1)], ADD, {}),
-        ([(PoissonSampled(rate=0.01, mechanism=Gaussian(sigma=1.0, sensitivity=L2(0.0))), 1)], ADD, {}),
+        ([(make.poisson(make.laplace(1.0)), 1)], ADD, {}),
+        ([(make.poisson(make.gaussian(1.0, 0.0)), 1)], ADD, {}),
         ([(noise(0.01), 1)], ADD, {"partition": Partition(split="s", part="a")}),
     ],
 )
@@ -108,10 +92,7 @@ def test_all_else_is_left_to_the_general_accountant(
 
 def test_a_factor_stands_for_all_turns_of_all_runs() -> None:
     """5 runs of 101 steps, of which a unit may be in 11; and the ends of the ranges are inside."""
-    matrix = MatrixMechanism(
-        sigma=1.0, steps=101, strategy=Toeplitz(coefficients=(1.0, 0.5)), separation=10, sensitivity=L2(1.0)
-    )
-    sampled = SampledMatrix(rate=0.01, mechanism=matrix)
+    sampled = SampledMatrix(rate=0.01, mechanism=make.banded(1.0, 101, separation=10))
     for made, runs, mu in (
         ((sampled, 5), 55.0, math.sqrt(1.25)),
         ((noise(0.01), 10**12), 1e12, 1.0),
@@ -127,16 +108,16 @@ def test_the_moment_is_never_below_a_closed_form() -> None:
     """Of integer orders both expectations of the ratio's powers are sums of binomial terms."""
 
     def exact(q: float, mu: float, k: int) -> float:
-        with mpmath.workdps(40):
-            rate, square = mpmath.mpf(q), mpmath.mpf(mu) ** 2
+        with mp.workdps(40):
+            rate, square = mpf(q), mpf(mu) ** 2
             terms = (
-                mpmath.binomial(k, j) * (1 - rate) ** (k - j) * rate**j * mpmath.exp(square * j * (j - 1) / 2)
+                mp.binomial(k, j) * (1 - rate) ** (k - j) * rate**j * mp.exp(square * j * (j - 1) / 2)
                 for j in range(k + 1)
             )
-            return mpmath.log(sum(terms))
+            return mp.log(sum(terms))
 
     for rate, mu in ((0.01, 1.0), (0.3, 0.5), (1e-4, 2.0)):
-        first, _ = sampled_factors(compose([Release(label="r", mechanism=noise(rate, 1 / mu), count=3)], ADD))
+        first, _ = sampled_factors(make.composition((noise(rate, 1 / mu), 3)))
         for t in (1, 2, 5):
             least = 3 * exact(rate, mu, t + 1)
             assert least <= moment_of(first)(float(t)) <= least + 1e-12 * (1 + least)
@@ -149,11 +130,8 @@ def test_a_line_of_sampled_noise_needs_few_quadratures(
     """A count, whatever the machine: 140 a line where each is computed by itself and searched by values."""
     number = 40
     claim = Claim(ApproxDP(epsilon=8.0, delta=1e-6))
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring=ADD, claim=claim))
-    for i in range(number):
-        rate = 0.01 * (1.0 + i / number)
-        ledger.append(Release(label=f"step {i}", mechanism=noise(rate), claimed=claimed))
-    ledger.finish()
+    steps = [noise(0.01 * (1.0 + i / number)) for i in range(number)]
+    ledger = make.ledger(*make.releases(steps, claimed=claimed), claim=claim)
     rules, made = SampledGaussianFactor.rule, []
     monkeypatch.setattr(SampledGaussianFactor, "rule", lambda *given: made.append(given) or rules(*given))
     found = account(ledger)

@@ -7,11 +7,11 @@ import math
 from statistics import NormalDist
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
-from dpaudit import L1, L2, Claim, Curator, Gaussian, Header, Laplace, Ledger, Release, run
+from dpaudit import Claim, Curator, Header, Ledger, Release, run
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.filters.filters import GDPFilter, PureFilter, ZCDPFilter
@@ -22,14 +22,15 @@ from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Pu
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import BudgetExceeded, CannotBound, InvalidParameter, NotCertifiable
 from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import DiscreteGaussian, PoissonSampled, RandomizedResponse
+from dpaudit.mechanisms import PoissonSampled, RandomizedResponse
+from tests import make
 
 #: mu of a 1-DP release: twice the normal quantile of e / (1 + e).
 PURE_MU = 2.0 * NormalDist().inv_cdf(math.e / (1.0 + math.e))
 
 
 def gaussian(mu: float, **fields: Any) -> Release:
-    return Release(label="sum", mechanism=Gaussian(sigma=1.0, sensitivity=L2(mu)), **fields)
+    return Release(label="sum", mechanism=make.gaussian(1.0, mu), **fields)
 
 
 def test_squares_of_mu_add_up_to_the_budget_and_no_further() -> None:
@@ -48,9 +49,9 @@ def test_a_mechanism_without_mu_is_refused_and_not_charged() -> None:
     held = GDPFilter(5.0)
     held.spend(gaussian(1.0))
     with pytest.raises(CannotBound):
-        held.spend(Release(label="d", mechanism=DiscreteGaussian(sigma=9.0, sensitivity=L2(1.0))))
+        held.spend(make.release(make.discrete_gaussian(9.0), label="d"))
     assert held.spent == 1.0
-    held.spend(Release(label="l", mechanism=Laplace(scale=1.0, sensitivity=L1(1.0))))
+    held.spend(make.release(make.laplace(1.0), label="l"))
     assert held.spent == pytest.approx(math.hypot(1.0, PURE_MU), rel=1e-10)
 
 
@@ -66,10 +67,10 @@ def test_parts_of_a_split_cost_as_much_as_the_relation_says() -> None:
 
 def test_pure_filter() -> None:
     held = PureFilter(1.0)
-    held.spend(Release(label="l", mechanism=Laplace(scale=4.0, sensitivity=L1(1.0)), count=4))
+    held.spend(make.release(make.laplace(4.0), 4, label="l"))
     assert held.spent == 1.0
     with pytest.raises(BudgetExceeded, match="pure DP"):
-        held.spend(Release(label="l", mechanism=Laplace(scale=1e6, sensitivity=L1(1.0))))
+        held.spend(make.release(make.laplace(1e6), label="l"))
 
 
 #: Of the last two the double nearest to 1 + 1e-9, times the budget, is a step above the exact product.
@@ -78,7 +79,7 @@ def test_no_filter_admits_more_than_its_budget_proves_in_the_end(budget: float) 
     [bound] = budget_bounds(PureDP(epsilon=budget), PureDP(epsilon=0.0))
     most = leading_figure(bound.guarantee)
     for epsilon, fits in ((most, True), (math.nextafter(most, math.inf), False)):
-        release = Release(label="r", mechanism=RandomizedResponse(epsilon=epsilon, categories=2))
+        release = make.release(RandomizedResponse(epsilon=epsilon, categories=2))
         header = Header(
             algorithm="a",
             unit="row",
@@ -111,7 +112,7 @@ def until_refused(data: Any, curator: Any) -> float:
     total = 0.0
     while True:
         try:
-            total += float(curator.release(0.0, Gaussian(sigma=2.0, sensitivity=L2(1.0)), label="step"))
+            total += float(curator.release(0.0, make.gaussian(2.0), label="step"))
         except BudgetExceeded:
             return total
 
@@ -165,7 +166,7 @@ def test_an_odometer_reads_zero_then_rises_and_says_that_it_is_ex_post() -> None
     assert leading_figure(readings[-1].spent) == pytest.approx(0.9, rel=1e-14)
     assert "ex post" in str(readings[-1])
     with pytest.raises(CannotBound):
-        GDPOdometer(1e-6).add(Release(label="d", mechanism=DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0))))
+        GDPOdometer(1e-6).add(make.release(make.discrete_gaussian(1.0), label="d"))
     with pytest.raises(InvalidParameter):
         ZCDPOdometer(0.0)
 
@@ -191,12 +192,12 @@ def test_an_odometer_is_above_the_best_bound_at_one_time_and_not_far(rho: float)
 def test_an_odometer_reads_the_least_of_its_lines_rounded_up(rho: float, delta: float) -> None:
     meter = GDPOdometer(delta)
     meter.add(gaussian(math.sqrt(2.0 * rho)))
-    with mpmath.workdps(40):
-        spent = mpmath.mpf(leading_figure(meter.reading.spent)) ** 2 / 2
-        target = mpmath.log(40) - mpmath.log(mpmath.mpf(delta))
-        orders = [mpmath.sqrt(target / mpmath.mpf(2) ** rung) for rung in range(-20, 20)]
+    with mp.workdps(40):
+        spent = mpf(leading_figure(meter.reading.spent)) ** 2 / 2
+        target = mp.log(40) - mp.log(mpf(delta))
+        orders = [mp.sqrt(target / mpf(2) ** rung) for rung in range(-20, 20)]
         line = min((1 + a) * spent + target / a for a in orders)
-        assert line <= meter.reading.epsilon <= line * (1 + mpmath.mpf("1e-12"))
+        assert line <= meter.reading.epsilon <= line * (1 + mpf("1e-12"))
 
 
 def test_the_loss_never_passes_the_odometer_however_the_run_is_stopped() -> None:
@@ -229,13 +230,13 @@ def test_a_group_costs_more_than_the_unit_that_was_held_to_the_budget() -> None:
         assert leading_figure(bound.guarantee) >= factor
 
 
-SAMPLED = PoissonSampled(rate=0.05, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), contribution=1.0)
+SAMPLED = PoissonSampled(rate=0.05, mechanism=make.gaussian(2.0), contribution=1.0)
 #: Its moment of order 3 as a binomial sum (Mironov, Talwar and Zhang 2019, section 3.3).
 CUBE = sum(math.comb(3, k) * 0.95 ** (3 - k) * 0.05**k * math.exp((k * k - k) / 8) for k in range(4))
 
 
 def test_one_renyi_order_holds_sampled_mechanisms_to_a_budget() -> None:
-    step, cost = Release(label="step", mechanism=SAMPLED), math.log(CUBE) / 2
+    step, cost = make.release(SAMPLED, label="step"), math.log(CUBE) / 2
     held = RDPFilter(3.0, 7.5 * cost)
     for times in range(1, 8):
         held.spend(step)
@@ -255,8 +256,8 @@ def test_a_run_held_to_a_renyi_order_proves_what_follows_from_it() -> None:
     claim = Claim(ApproxDP(epsilon=2.0, delta=1e-5), unit="row", neighbouring="add-or-remove-one")
     made = run(steps, None, claim=claim, budget=RDPFilter(8.0, 0.25))
     [bound] = account(made.ledger).bounds
-    with mpmath.workdps(30):
-        expected = 0.25 + mpmath.log1p(-1 / mpmath.mpf(8)) - (mpmath.log(1e-5) + mpmath.log(8)) / 7
+    with mp.workdps(30):
+        expected = 0.25 + mp.log1p(-1 / mpf(8)) - (mp.log(1e-5) + mp.log(8)) / 7
     assert isinstance(bound.guarantee, ApproxDP)
     assert float(expected) <= bound.guarantee.epsilon <= float(expected) * (1 + 1e-8)
     assert budget_bounds(RDP(alpha=8.0, epsilon=0.25), RDP(alpha=4.0, epsilon=0.0))[0].guarantee == RDP(
@@ -274,7 +275,7 @@ def test_the_filter_within_a_target_keeps_it_and_admits_a_mechanism_often() -> N
     assert isinstance(held.budget, RDP)
     [bound] = budget_bounds(held.budget, target)
     assert 2.99 < leading_figure(bound.guarantee) <= 3.0
-    held.spend(Release(label="step", mechanism=SAMPLED))
+    held.spend(make.release(SAMPLED, label="step"))
     assert held.budget.epsilon / held.spent > 500
     for small in (0.9, 0.7):
         target = ApproxDP(epsilon=small, delta=1e-5)

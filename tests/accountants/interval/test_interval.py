@@ -4,10 +4,10 @@ import math
 from fractions import Fraction
 from functools import partial
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
-from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release, account
+from dpaudit import ZCDP, Claim, account
 from dpaudit.accountants.interval import interval
 from dpaudit.accountants.interval.ball_factors import BallFactors
 from dpaudit.accountants.interval.interval import Enclosure, enclose_delta, enclose_epsilon
@@ -27,21 +27,21 @@ from dpaudit.accountants.privacy_loss import (
 from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms import DiscreteGaussian, Exponential, RandomizedResponse
+from dpaudit.mechanisms import Exponential, RandomizedResponse
+from tests import make, oracles
 from tests.sweeps import sweep
 
 Releases = list[tuple[Term, int]]
 
 
-def holds(enclosure: Enclosure, exact: mpmath.mpf, width: float) -> bool:
-    inside = mpmath.mpf(enclosure.lower) <= exact <= mpmath.mpf(enclosure.upper)
+def holds(enclosure: Enclosure, exact: mpf, width: float) -> bool:
+    inside = mpf(enclosure.lower) <= exact <= mpf(enclosure.upper)
     return bool(inside and enclosure.upper - enclosure.lower <= width * float(exact))
 
 
-def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
-    with mpmath.workdps(400):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+def gaussian_delta(epsilon: float, mu: float) -> mpf:
+    with mp.workdps(400):
+        return oracles.gaussian_delta(mu, epsilon)
 
 
 @pytest.mark.parametrize("mu", [1e-4, 0.5, 1.0, 10.0, 1000.0])
@@ -77,15 +77,15 @@ def test_equal_gaussians_merge_exactly() -> None:
 def test_randomized_response_atom_by_atom() -> None:
     releases: Releases = [(RandomizedResponseTerm(0.75), 12), (PureTerm(0.5), 5)]
     epsilon = 3.0
-    with mpmath.workdps(60):
-        exact = mpmath.mpf(0)
-        p, q = (1 / (1 + mpmath.exp(-mpmath.mpf(e))) for e in (0.75, 0.5))
+    with mp.workdps(60):
+        exact = mpf(0)
+        p, q = (1 / (1 + mp.exp(-mpf(e))) for e in (0.75, 0.5))
         for k in range(13):
             for j in range(6):
-                weight = mpmath.binomial(12, k) * p**k * (1 - p) ** (12 - k)
-                weight *= mpmath.binomial(5, j) * q**j * (1 - q) ** (5 - j)
-                loss = mpmath.mpf(0.75) * (2 * k - 12) + mpmath.mpf(0.5) * (2 * j - 5)
-                exact += weight * max(mpmath.mpf(0), 1 - mpmath.exp(epsilon - loss))
+                weight = mp.binomial(12, k) * p**k * (1 - p) ** (12 - k)
+                weight *= mp.binomial(5, j) * q**j * (1 - q) ** (5 - j)
+                loss = mpf(0.75) * (2 * k - 12) + mpf(0.5) * (2 * j - 5)
+                exact += weight * max(mpf(0), 1 - mp.exp(epsilon - loss))
     found = enclose_delta(releases, epsilon)
     assert found.method == "lattice"
     assert holds(found, exact, 1e-14)
@@ -93,29 +93,22 @@ def test_randomized_response_atom_by_atom() -> None:
 
 def test_a_gaussian_and_one_laplace_by_quadrature() -> None:
     # The Laplace loss has atoms at +-1 and a density between; given it, the rest is the Gaussian curve.
-    mu, epsilon = mpmath.mpf(0.5), mpmath.mpf(2)
-    with mpmath.workdps(40):
+    mu, epsilon = mpf(0.5), mpf(2)
+    with mp.workdps(40):
 
-        def given(loss: mpmath.mpf) -> mpmath.mpf:
-            e = epsilon - loss
-            first = mpmath.ncdf(mu / 2 - e / mu)
-            return first - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+        def given(loss: mpf) -> mpf:
+            return oracles.gaussian_delta(mu, epsilon - loss)
 
-        between = mpmath.quad(lambda x: mpmath.exp(-x) / 2 * given(1 - 2 * x), [0, 0.25, 0.5, 0.75, 1])
-        exact = given(mpmath.mpf(1)) / 2 + mpmath.exp(-1) / 2 * given(mpmath.mpf(-1)) + between
+        between = mp.quad(lambda x: mp.exp(-x) / 2 * given(1 - 2 * x), [0, 0.25, 0.5, 0.75, 1])
+        exact = given(mpf(1)) / 2 + mp.exp(-1) / 2 * given(mpf(-1)) + between
     found = enclose_delta([(LaplaceTerm(1.0), 1), (GaussianTerm(0.5), 1)], 2.0)
     assert found.method == "contour"
     assert holds(found, exact, 1e-10)
 
 
-def sampled_at(e: mpmath.mpf, *, mixture_first: bool) -> mpmath.mpf:
-    """Delta at any e of Gaussian noise at mu = 2, sampled at rate 1/8: P - e^e Q = a N(one) - b N(other)."""
-    q, m = mpmath.mpf(0.125), mpmath.mpf(2)
-    a, b = (q, mpmath.exp(e) - 1 + q) if mixture_first else (1 - mpmath.exp(e) * (1 - q), mpmath.exp(e) * q)
-    if a <= 0 or b <= 0:
-        return max(a - b, mpmath.mpf(0))
-    x = mpmath.log(b / a)
-    return a * mpmath.ncdf(m / 2 - x / m) - b * mpmath.ncdf(-m / 2 - x / m)
+def sampled_at(e: mpf, *, mixture_first: bool) -> mpf:
+    """Delta at any e of Gaussian noise at mu = 2, sampled at rate 1/8."""
+    return oracles.sampled_delta(partial(oracles.gaussian_delta, 2), 0.125, e, mixture_first=mixture_first)
 
 
 @pytest.mark.parametrize("other", [LaplaceTerm(0.5), SampledGaussianTerm(2.0, 0.125)], ids=str)
@@ -129,22 +122,22 @@ def test_the_closed_form_of_one_run_is_not_that_of_two(other: Term) -> None:
 @pytest.mark.nightly
 def test_one_laplace_beside_one_sampled_run_by_quadrature() -> None:
     """Each alone has a closed form, which leaves out the other."""
-    epsilon, kept = mpmath.mpf(0.3), mpmath.log(mpmath.mpf(0.875))
-    exact = mpmath.mpf(0)
+    epsilon, kept = mpf(0.3), mp.log(mpf(0.875))
+    exact = mpf(0)
     for first in (True, False):
         given = partial(sampled_at, mixture_first=first)
         kinks = [(e - epsilon + 1) / 2 for e in (kept, -kept)]
-        between = mpmath.quad(lambda x: mpmath.exp(-x) / 2 * given(epsilon - 1 + 2 * x), [0, *kinks, 1])  # noqa: B023
-        exact = max(exact, given(epsilon - 1) / 2 + mpmath.exp(-1) / 2 * given(epsilon + 1) + between)
+        between = mp.quad(lambda x: mp.exp(-x) / 2 * given(epsilon - 1 + 2 * x), [0, *kinks, 1])  # noqa: B023
+        exact = max(exact, given(epsilon - 1) / 2 + mp.exp(-1) / 2 * given(epsilon + 1) + between)
     found = enclose_delta([(LaplaceTerm(1.0), 1), (SampledGaussianTerm(2.0, 0.125), 1)], 0.3)
     assert found.method == "contour"
-    assert found.lower <= exact * (1 + mpmath.mpf("1e-10"))
-    assert exact * (1 - mpmath.mpf("1e-10")) <= found.upper <= 1.02 * exact
+    assert found.lower <= exact * (1 + mpf("1e-10"))
+    assert exact * (1 - mpf("1e-10")) <= found.upper <= 1.02 * exact
 
 
 def test_one_laplace_whose_atoms_never_fade() -> None:
     found = enclose_delta([(LaplaceTerm(0.75), 1)], 0.25)
-    assert holds(found, 1 - mpmath.exp(mpmath.mpf("-0.25")), 1e-8)
+    assert holds(found, 1 - mp.exp(mpf("-0.25")), 1e-8)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +187,7 @@ def test_ranges_and_tables_agree_with_floating_point(releases: Releases, delta: 
 @pytest.mark.nightly
 def test_one_choice_of_bounded_range_is_its_closed_form() -> None:
     found = enclose_delta([(BoundedRangeTerm(1.0), 1)], 0.25)
-    exact = (mpmath.exp(mpmath.mpf("0.5")) - mpmath.exp(mpmath.mpf("0.125"))) ** 2 / mpmath.expm1(1)
+    exact = (mp.exp(mpf("0.5")) - mp.exp(mpf("0.125"))) ** 2 / mp.expm1(1)
     assert holds(found, exact, 1e-6)
 
 
@@ -213,31 +206,23 @@ def test_what_has_no_enclosure() -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 40.0])
 def test_rho_of_each_family(epsilon: float) -> None:
-    with mpmath.workdps(60):
-        e = mpmath.mpf(epsilon)
-        laplace, response = e + mpmath.expm1(-e), e * mpmath.tanh(e / 2)
+    with mp.workdps(60):
+        e = mpf(epsilon)
+        laplace, response = e + mp.expm1(-e), e * mp.tanh(e / 2)
         for mechanism, exact in (
-            (Laplace(scale=1.0, sensitivity=L1(epsilon)), laplace),
+            (make.laplace(1.0, epsilon), laplace),
             (RandomizedResponse(epsilon=epsilon), response),
             (Exponential(epsilon=epsilon), e**2 / 8),
-            (Gaussian(sigma=1.0, sensitivity=L2(epsilon)), e**2 / 2),
-            (DiscreteGaussian(sigma=1.0, sensitivity=L2(epsilon)), e**2 / 2),
+            (make.gaussian(1.0, epsilon), e**2 / 2),
+            (make.discrete_gaussian(1.0, epsilon), e**2 / 2),
         ):
-            assert exact <= enclosed_rho(mechanism) <= exact * (1 + mpmath.mpf("3e-16"))
+            assert exact <= enclosed_rho(mechanism) <= exact * (1 + mpf("3e-16"))
 
 
 def test_zcdp_alone() -> None:
     for rho, delta, epsilon in ((0.5, 1e-6, 5.22153), (0.01, 1e-6, 0.62169), (5.0, 1e-6, 20.5519)):
         assert enclosed_zcdp_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-5)
     assert enclosed_zcdp_epsilon(0.0, 1e-6) == 0.0
-
-
-def _ledger(*mechanisms: Gaussian | Laplace, claim: AnyGuarantee) -> Ledger:
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=Claim(claim)))
-    for mechanism in mechanisms:
-        ledger.append(Release(label="sum", mechanism=mechanism))
-    ledger.finish()
-    return ledger
 
 
 @pytest.mark.parametrize(
@@ -251,14 +236,13 @@ def _ledger(*mechanisms: Gaussian | Laplace, claim: AnyGuarantee) -> Ledger:
     ],
 )
 def test_a_ledger_is_judged_by_its_enclosure(claim: AnyGuarantee, expected: Proof) -> None:
-    ledger = _ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), claim=claim)
-    found = account(ledger, rigour="interval")
+    found = account(make.ledger(make.gaussian(1.0), claim=Claim(claim)), rigour="interval")
     assert found.verdict is expected
     assert [bound.rigour for bound in found.bounds] == ["interval"]
 
 
 def test_sums_are_exact() -> None:
-    ledger = _ledger(*[Laplace(scale=3.0, sensitivity=L1(1.0))] * 3, claim=PureDP(epsilon=1.0))
+    ledger = make.ledger(*[make.laplace(3.0)] * 3, claim=Claim(PureDP(epsilon=1.0)))
     (bound,) = account(ledger, rigour="interval").bounds
     third = Fraction(leading_figure(bound.guarantee))
     assert 1 <= third <= 1 + Fraction(1, 2**51)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
-from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release, account
+from dpaudit import ZCDP, Claim, Gaussian, Header, Laplace, Ledger, account
 from dpaudit.accountants.composition.composition import compose_ledger
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.interval import sampled_gaussian_balls, sampled_laplace_balls
@@ -41,6 +41,7 @@ from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ApproxDP, PureDP
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import PoissonSampled
+from tests import make
 from tests.sweeps import sweep
 
 Real = Any  # mpmath's numbers carry no types
@@ -49,39 +50,37 @@ Releases = list[tuple[Term, int]]
 
 def gaussian_curve(mu: float) -> Callable[[Real], Real]:
     """delta of N(mu, 1) against N(0, 1) at any real epsilon."""
-    m = mpmath.mpf(mu)
-    return lambda e: mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+    m = mpf(mu)
+    return lambda e: mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
 def laplace_curve(loss: float) -> Callable[[Real], Real]:
     def delta(e: Real) -> Real:
         if e >= loss:
-            return mpmath.mpf(0)
-        return 1 - mpmath.exp(e) if e <= -loss else -mpmath.expm1((e - loss) / 2)
+            return mpf(0)
+        return 1 - mp.exp(e) if e <= -loss else -mp.expm1((e - loss) / 2)
 
     return delta
 
 
 def sampled_law(term: Any, *kinks: Real) -> Callable[[Callable[[Real], Real]], Real]:
     """The integral over the law without the unit of a function of r, smooth but where log r is a kink."""
-    q = mpmath.mpf(term.rate)
-    inside = [mpmath.log((mpmath.exp(kink) - 1 + q) / q) for kink in kinks if mpmath.exp(kink) > 1 - q]
+    q = mpf(term.rate)
+    inside = [mp.log((mp.exp(kink) - 1 + q) / q) for kink in kinks if mp.exp(kink) > 1 - q]
     if isinstance(term, SampledGaussianTerm):
-        mu = mpmath.mpf(term.mu)
-        cuts = [*mpmath.linspace(-14, 14 + 8 * mu, 12), *((v + mu**2 / 2) / mu for v in inside)]
+        mu = mpf(term.mu)
+        cuts = [*mp.linspace(-14, 14 + 8 * mu, 12), *((v + mu**2 / 2) / mu for v in inside)]
 
         def normal(f: Callable[[Real], Real]) -> Real:
-            return mpmath.quad(
-                lambda x: mpmath.npdf(x) * f(1 + q * mpmath.expm1(mu * x - mu**2 / 2)), sorted(cuts)
-            )
+            return mp.quad(lambda x: mp.npdf(x) * f(1 + q * mp.expm1(mu * x - mu**2 / 2)), sorted(cuts))
 
         return normal
-    e = mpmath.mpf(term.epsilon)
-    cuts = [*mpmath.linspace(0, e, 5), *((v + e) / 2 for v in inside if -e < v < e)]
+    e = mpf(term.epsilon)
+    cuts = [*mp.linspace(0, e, 5), *((v + e) / 2 for v in inside if -e < v < e)]
 
     def laplace(f: Callable[[Real], Real]) -> Real:
-        between = mpmath.quad(lambda x: mpmath.exp(-x) / 2 * f(1 + q * mpmath.expm1(2 * x - e)), sorted(cuts))
-        ends = f(1 + q * mpmath.expm1(-e)) / 2 + mpmath.exp(-e) / 2 * f(1 + q * mpmath.expm1(e))
+        between = mp.quad(lambda x: mp.exp(-x) / 2 * f(1 + q * mp.expm1(2 * x - e)), sorted(cuts))
+        ends = f(1 + q * mp.expm1(-e)) / 2 + mp.exp(-e) / 2 * f(1 + q * mp.expm1(e))
         return ends + between
 
     return laplace
@@ -93,8 +92,8 @@ def both_orders(term: Any, other: GaussianTerm | LaplaceTerm, epsilon: float) ->
         rest, kinks = gaussian_curve(other.mu), []
     else:
         rest, kinks = laplace_curve(other.epsilon), [epsilon - other.epsilon, epsilon + other.epsilon]
-    first = sampled_law(term, *kinks)(lambda r: r * rest(epsilon - mpmath.log(r)))
-    return first, sampled_law(term, *(-k for k in kinks))(lambda r: rest(epsilon + mpmath.log(r)))
+    first = sampled_law(term, *kinks)(lambda r: r * rest(epsilon - mp.log(r)))
+    return first, sampled_law(term, *(-k for k in kinks))(lambda r: rest(epsilon + mp.log(r)))
 
 
 def lines(releases: Releases, epsilon: float) -> list[Any]:
@@ -105,7 +104,7 @@ def lines(releases: Releases, epsilon: float) -> list[Any]:
 
 
 def holds(found: Enclosure, exact: Real, width: float) -> bool:
-    inside = mpmath.mpf(found.lower) <= exact <= mpmath.mpf(found.upper)
+    inside = mpf(found.lower) <= exact <= mpf(found.upper)
     return bool(inside and found.upper - found.lower <= width * float(exact))
 
 
@@ -118,14 +117,14 @@ def balls_of(term: Term, count: int) -> tuple[SampledBalls, ...]:
 @pytest.mark.parametrize("share", [0.0, 0.3, 3.0])
 def test_one_sampled_gaussian(mu: float, rate: float, share: float) -> None:
     epsilon = share * math.log1p(rate * math.expm1(mu))
-    with mpmath.workdps(60):
-        e, q, m = (mpmath.mpf(x) for x in (epsilon, rate, mu))
+    with mp.workdps(60):
+        e, q, m = (mpf(x) for x in (epsilon, rate, mu))
         # Mixture first: x above z tells; second: x below.
-        z = mpmath.log1p(mpmath.expm1(e) / q) / m + m / 2
-        first = (1 - q - mpmath.exp(e)) * mpmath.ncdf(-z) + q * mpmath.ncdf(m - z)
-        least = mpmath.expm1(-e) + q
-        z = mpmath.log(least / q) / m + m / 2 if least > 0 else -mpmath.inf
-        second = (1 - (1 - q) * mpmath.exp(e)) * mpmath.ncdf(z) - q * mpmath.exp(e) * mpmath.ncdf(z - m)
+        z = mp.log1p(mp.expm1(e) / q) / m + m / 2
+        first = (1 - q - mp.exp(e)) * mp.ncdf(-z) + q * mp.ncdf(m - z)
+        least = mp.expm1(-e) + q
+        z = mp.log(least / q) / m + m / 2 if least > 0 else -mp.inf
+        second = (1 - (1 - q) * mp.exp(e)) * mp.ncdf(z) - q * mp.exp(e) * mp.ncdf(z - m)
         exact = max(first, second)
     assert holds(enclose_delta([(SampledGaussianTerm(mu, rate), 1)], epsilon), exact, 1e-15)
 
@@ -136,10 +135,10 @@ def test_one_sampled_gaussian(mu: float, rate: float, share: float) -> None:
 def test_one_sampled_laplace(loss: float, rate: float, share: float) -> None:
     epsilon = share * math.log1p(rate * math.expm1(loss))
     term = SampledLaplaceTerm(loss, rate)
-    with mpmath.workdps(50):
-        e = mpmath.mpf(epsilon)
-        first = sampled_law(term, e)(lambda r: max(mpmath.mpf(0), r - mpmath.exp(e)))
-        second = sampled_law(term, -e)(lambda r: max(mpmath.mpf(0), 1 - mpmath.exp(e) * r))
+    with mp.workdps(50):
+        e = mpf(epsilon)
+        first = sampled_law(term, e)(lambda r: max(mpf(0), r - mp.exp(e)))
+        second = sampled_law(term, -e)(lambda r: max(mpf(0), 1 - mp.exp(e) * r))
     assert holds(enclose_delta([(term, 1)], epsilon), max(first, second), 1e-15)
 
 
@@ -157,7 +156,7 @@ def test_one_sampled_laplace(loss: float, rate: float, share: float) -> None:
 def test_beside_one_other_release_by_quadrature(
     term: Any, other: GaussianTerm | LaplaceTerm, epsilon: float, width: float
 ) -> None:
-    with mpmath.workdps(30):
+    with mp.workdps(30):
         exact = both_orders(term, other, epsilon)
         found = enclose_delta([(term, 1), (other, 1)], epsilon)
         assert found.method == "contour"
@@ -175,14 +174,14 @@ def test_moments_by_quadrature(term: Any, order: int, c: float) -> None:
         found = mine.along(ball(c), step, nodes)
         assert found[0].real.overlaps(mine.moment(ball(c)))
     law = sampled_law(term)
-    with mpmath.workdps(40):
+    with mp.workdps(40):
         for k in (0, 1, 5, 11):
-            s = mpmath.mpc(c, float(step * k))
+            s = mp.mpc(c, float(step * k))
             exact = law(lambda r, s=s: r ** (s + 1 if order == 0 else -s)) ** count
             for part, truth in ((found[k].real, exact.real), (found[k].imag, exact.imag)):
-                assert abs(mpmath.mpf(str(part.mid().str(40, radius=False))) - truth) <= mpmath.mpf(
+                assert abs(mpf(str(part.mid().str(40, radius=False))) - truth) <= mpf(
                     float(part.rad())
-                ) + mpmath.mpf("1e-30")
+                ) + mpf("1e-30")
             assert float(found[k].real.rad()) <= 1e-20 * abs(complex(exact))
 
 
@@ -397,13 +396,13 @@ def test_more_rate_and_more_runs_cost_more(mu: float, rate: float, count: int, d
 def test_divergences_of_whole_orders(alpha: int) -> None:
     # E_Q (P / Q)^alpha by the binomial theorem (Mironov, Talwar and Zhang 2019, section 3.3).
     mu, rate, count = 0.8, 0.03, 50
-    with mpmath.workdps(50):
-        q, m = mpmath.mpf(rate), mpmath.mpf(mu)
+    with mp.workdps(50):
+        q, m = mpf(rate), mpf(mu)
         total = sum(
-            mpmath.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mpmath.exp(k * (k - 1) * m**2 / 2)
+            mp.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mp.exp(k * (k - 1) * m**2 / 2)
             for k in range(alpha + 1)
         )
-        exact = count * mpmath.log(total) / (alpha - 1)
+        exact = count * mp.log(total) / (alpha - 1)
     assert holds(enclose_divergence([(SampledGaussianTerm(mu, rate), count)], alpha), exact, 1e-15)
 
 
@@ -419,15 +418,15 @@ def sampled_ledger(*inner: Gaussian | Laplace, rate: float, count: int) -> Ledge
     ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
     for one in inner:
         mechanism = PoissonSampled(rate=rate, mechanism=one)
-        ledger.append(Release(label="sum", mechanism=mechanism, count=count))
+        ledger.append(make.release(mechanism, count, label="sum"))
     ledger.finish()
     return ledger
 
 
 def test_a_sampled_ledger_on_every_scale() -> None:
-    gaussian = sampled_ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), rate=0.01, count=1000)
-    laplace = sampled_ledger(Laplace(scale=1.0, sensitivity=L1(1.0)), rate=0.01, count=10)
-    pure = mpmath.log1p(mpmath.mpf(0.01) * mpmath.expm1(1))
+    gaussian = sampled_ledger(make.gaussian(1.0), rate=0.01, count=1000)
+    laplace = sampled_ledger(make.laplace(1.0), rate=0.01, count=10)
+    pure = mp.log1p(mpf(0.01) * mp.expm1(1))
     found = {}
     for ledger, guarantee in (
         (gaussian, ApproxDP(epsilon=3.0, delta=1e-6)),
@@ -443,14 +442,14 @@ def test_a_sampled_ledger_on_every_scale() -> None:
         found[ledger is gaussian, guarantee.kind] = leading_figure(bound.guarantee)
     assert found[True, "approx-dp"] == pytest.approx(2.12451517112, rel=1e-11)
     assert 10 * pure <= found[False, "pure-dp"] <= 10 * pure * (1 + 1e-15)
-    assert found[False, "zcdp"] == pytest.approx(float(10 * pure * mpmath.tanh(pure / 2)), rel=1e-14)
+    assert found[False, "zcdp"] == pytest.approx(float(10 * pure * mp.tanh(pure / 2)), rel=1e-14)
     float_rdp = RenyiProfile.of(compose_ledger(gaussian)).divergence(2.5)
     assert found[True, "rdp"] <= float_rdp <= found[True, "rdp"] * (1 + 1e-9)
     assert found[False, "rdp"] <= 2.5 * found[False, "zcdp"]
 
 
 def test_scales_without_an_enclosure_say_so() -> None:
-    gaussian = sampled_ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), rate=0.01, count=1000)
+    gaussian = sampled_ledger(make.gaussian(1.0), rate=0.01, count=1000)
     for guarantee in (ZCDP(rho=1.0), PureDP(epsilon=1.0), GDP(mu=1.0)):
         with pytest.raises(CannotBound):
             account(gaussian, Claim(guarantee), rigour="interval")

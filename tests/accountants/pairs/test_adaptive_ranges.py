@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import Exponential, Neighbouring, Release
+from dpaudit import Exponential, Neighbouring
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import pld_profile, rdp_profile
 from dpaudit.accountants.pairs.adaptive_ranges import _largest_delta, adaptive_terms, block_term
 from dpaudit.accountants.privacy_loss import BoundedRangeTerm, DiscreteTerm, GaussianTerm, PrivacyLoss
+from tests import make
 from tests.sweeps import sweep
 
 
@@ -139,7 +140,7 @@ def test_the_table_is_a_pair() -> None:
 def test_it_is_below_the_divergences_where_these_were_the_best(
     epsilon: float, count: int, before: float
 ) -> None:
-    release = Release(label="r", mechanism=Exponential(epsilon=epsilon), count=count)
+    release = make.release(Exponential(epsilon=epsilon), count)
     composition = compose([release], Neighbouring.REPLACE_ONE)
     renyi, pairs = rdp_profile(composition).epsilon(1e-6), pld_profile(composition).epsilon(1e-6)
     assert renyi == pytest.approx(before, rel=1e-5)

@@ -6,36 +6,24 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.pld import pld_pmf
+from mpmath import mp, mpf
 from scipy.stats import norm
 
 from dpaudit import (
-    L1,
-    L2,
     ApproxDP,
-    Claim,
-    DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     FixedSizeSampled,
-    Gaussian,
-    Header,
-    Laplace,
-    Ledger,
     Neighbouring,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
-    Partition,
-    PoissonSampled,
     RandomizedResponse,
-    Release,
     Tabulated,
     TruncatedPoissonSampled,
-    account,
 )
 from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.accountants.composition.composition import compose
@@ -47,6 +35,7 @@ from dpaudit.accountants.pairs.profiles import inner_losses
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import OnSample, dominating
+from tests import make, oracles
 from tests.sweeps import sweep
 
 ADD, REPLACE, ZERO = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE, Neighbouring.ZERO_OUT
@@ -113,22 +102,26 @@ def largest(draw: Draw, units: int, epsilon: Any, *, replaced: bool, orders: str
 
 
 def noise(moved: int) -> DiscreteLaplace:
-    return DiscreteLaplace(scale=SCALE, sensitivity=L1(float(moved)))
+    return make.discrete_laplace(SCALE, float(moved))
+
+
+def truncated(rate: float, most: int, units: int, inner: Any) -> TruncatedPoissonSampled:
+    return TruncatedPoissonSampled(rate=rate, most=most, units=units, mechanism=inner, contribution=1.0)
 
 
 UNITS = 5
 CASES: dict[str, tuple[OnSample, Draw]] = {
-    "poisson": (PoissonSampled(rate=0.3, mechanism=noise(2), contribution=1.0), poisson(0.3)),
+    "poisson": (make.poisson(noise(2), 0.3, 1.0), poisson(0.3)),
     "fixed": (FixedSizeSampled(size=2, units=UNITS, mechanism=noise(2)), fixed(2)),
-    "truncated": (
-        TruncatedPoissonSampled(rate=0.3, most=2, units=UNITS, mechanism=noise(2), contribution=1.0),
-        poisson(0.3, 2),
-    ),
-    "mostly cut": (
-        TruncatedPoissonSampled(rate=0.8, most=1, units=UNITS, mechanism=noise(2), contribution=1.0),
-        poisson(0.8, 1),
-    ),
+    "truncated": (truncated(0.3, 2, UNITS, noise(2)), poisson(0.3, 2)),
+    "mostly cut": (truncated(0.8, 1, UNITS, noise(2)), poisson(0.8, 1)),
 }
+
+
+def curve(*made: make.Made, relation: Neighbouring = REPLACE) -> LossProfile:
+    profile = pld_profile(make.composition(*made, relation=relation))
+    assert isinstance(profile, LossProfile)
+    return profile
 
 
 def pair_of(mechanism: OnSample) -> dominating.Batch:
@@ -181,17 +174,15 @@ def test_the_enumeration_finds_rates_that_are_too_small() -> None:
 
 @pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.01), (0.2, 0.4), (5.0, 1e-3)])
 def test_the_curve_of_fixed_size_is_the_theorems(mu: float, rate: float) -> None:
-    pair = dominating.Batch(
-        dominating.Gaussian(Fraction(mu)), dominating.Gaussian(Fraction(mu)), rate, fixed=True
-    )
+    pair = dominating.Batch(*[dominating.Gaussian(Fraction(mu))] * 2, rate, fixed=True)
     inner = np.array([0.01, 0.5, 2.0, 6.0]) * mu + 0.3 * mu * mu
     epsilon = np.log1p(rate * np.expm1(inner))
     found = batch_losses(pair, replaced=True, mixture_first=None).delta(epsilon)
     with mp.workdps(40):
         for at, bound in zip(epsilon.tolist(), found.tolist(), strict=True):
-            e = mp.log1p(mp.expm1(mp.mpf(at)) / mp.mpf(rate))
-            truth = rate * (mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu))
-            assert truth <= bound <= truth * (1 + mp.mpf(1e-3))
+            e = mp.log1p(mp.expm1(mpf(at)) / mpf(rate))
+            truth = rate * oracles.gaussian_delta(mu, e)
+            assert truth <= bound <= truth * (1 + mpf(1e-3))
 
 
 @pytest.mark.parametrize(
@@ -208,12 +199,8 @@ def test_runs_agree_with_dp_accounting_on_the_same_curve(mu: float, rate: float,
     delta = np.where(places < 0, -np.expm1(-epsilon) + np.exp(-epsilon) * delta, delta)
     law = pld_pmf.create_pmf_pessimistic_connect_dots(spacing, places, delta)
     theirs = law.self_compose(count).get_epsilon_for_delta(1e-6)
-    mechanism = FixedSizeSampled(
-        size=round(rate * 1000), units=1000, mechanism=Gaussian(sigma=1.0, sensitivity=L2(mu))
-    )
-    profile = pld_profile(compose([Release(label="r", mechanism=mechanism, count=count)], REPLACE))
-    assert isinstance(profile, LossProfile)
-    lower, upper = profile.bracket(1e-6)
+    mechanism = FixedSizeSampled(size=round(rate * 1000), units=1000, mechanism=make.gaussian(1.0, mu))
+    lower, upper = curve((mechanism, count)).bracket(1e-6)
     assert upper == pytest.approx(theirs, rel=1e-3)
     # The lower end is that of the mixture against one of its parts, which is a real pair.
     real = PrivacyLoss.compose([(SampledGaussianTerm(mu, rate), count)]).epsilon(1e-6)
@@ -221,15 +208,15 @@ def test_runs_agree_with_dp_accounting_on_the_same_curve(mu: float, rate: float,
 
 
 def test_added_units_are_exact_where_a_poisson_sample_is() -> None:
-    inner = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    inner = make.gaussian(1.0)
     added = FixedSizeSampled(size=10, units=1000, mechanism=inner)
     ((term, _),) = losses(added, ADD)
     assert isinstance(term, SampledGaussianTerm)
     assert term.rate == pytest.approx(0.01)
-    never_cut = TruncatedPoissonSampled(rate=0.01, most=50, units=50, mechanism=inner, contribution=0.5)
+    never_cut = truncated(0.01, 50, 50, inner).model_copy(update={"contribution": 0.5})
     assert losses(never_cut, ADD) == [(SampledGaussianTerm(0.5, 0.01), 1)]
     whole = FixedSizeSampled(size=9, units=9, mechanism=inner)
-    assert losses(whole, REPLACE) == losses(PoissonSampled(rate=1.0, mechanism=inner), REPLACE)
+    assert losses(whole, REPLACE) == losses(make.poisson(inner, 1.0), REPLACE)
 
 
 def at_half(mechanism: OnSample, *, replaced: bool) -> float:
@@ -240,10 +227,10 @@ def at_half(mechanism: OnSample, *, replaced: bool) -> float:
 
 
 def test_a_cap_that_is_rarely_reached_costs_little_and_one_that_always_is_costs_a_fixed_size() -> None:
-    inner = Gaussian(sigma=1.0, sensitivity=L2(2.0))
+    inner = make.gaussian(1.0, 2.0)
 
     def capped(rate: float, most: int) -> OnSample:
-        return TruncatedPoissonSampled(rate=rate, most=most, units=1000, mechanism=inner, contribution=1.0)
+        return truncated(rate, most, 1000, inner)
 
     free = PrivacyLoss.compose([(SampledGaussianTerm(1.0, 0.01), 1)]).delta(0.5).upper
     costs = [at_half(capped(0.01, most), replaced=False) for most in (60, 20, 12)]
@@ -259,21 +246,21 @@ def test_a_cap_that_is_rarely_reached_costs_little_and_one_that_always_is_costs_
 @pytest.mark.parametrize(
     "inner",
     [
-        Laplace(scale=1.0, sensitivity=L1(1.0)),
+        make.laplace(1.0),
         RandomizedResponse(epsilon=0.7, categories=5),
         Exponential(epsilon=0.7),
         OpaquePureDP(epsilon=0.7, justification="x"),
         OpaqueApproxDP(epsilon=0.7, delta=1e-3, justification="x"),
         OpaqueZCDP(rho=0.1, justification="x"),
-        DiscreteGaussian(sigma=1.5, sensitivity=L2(1.0)),
-        DiscreteGaussian(sigma=1.5, sensitivity=L2(2.0)),
+        make.discrete_gaussian(1.5),
+        make.discrete_gaussian(1.5, 2.0),
         Tabulated(losses=(-0.2, 0.4), probabilities=(0.4, 0.5), infinity=0.1, justification="x"),
     ],
     ids=lambda inner: inner.kind,
 )
 def test_sampling_never_costs_more_than_none(inner: Any) -> None:
     epsilon = np.linspace(0.0, 1.0, 41)
-    sampled = [PoissonSampled(rate=rate, mechanism=inner) for rate in (1e-3, 0.1, 0.6)]
+    sampled = [make.poisson(inner, rate) for rate in (1e-3, 0.1, 0.6)]
     pairs = [dominating.Batch(*one.inner_pairs(), one.rate) for one in sampled]
     found = [batch_losses(pair, replaced=True, mixture_first=None).delta(epsilon) for pair in pairs]
     for less, more in itertools.pairwise([*found, inner_losses(pairs[0].change).delta(epsilon)]):
@@ -297,7 +284,7 @@ def test_pure_guarantees_are_amplified() -> None:
 )
 def test_the_binomial_tail(least: int, trials: int, rate: float) -> None:
     with mp.workdps(40):
-        p = mp.mpf(rate)
+        p = mpf(rate)
         exact = mp.fsum(
             mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(least, trials + 1)
         )
@@ -306,11 +293,11 @@ def test_the_binomial_tail(least: int, trials: int, rate: float) -> None:
 
 def test_parts_whose_sizes_the_values_decide_are_refused() -> None:
     sampled = FixedSizeSampled(size=2, units=5, mechanism=noise(2))
-    by_values = Release(label="r", mechanism=sampled, partition=Partition(part="a", by="values"))
+    by_values = make.release(sampled, part="a", by="values")
     with pytest.raises(CannotBound, match="part of a split by values"):
         compose([by_values], REPLACE)
     compose([by_values], ADD)
-    compose([by_values.model_copy(update={"partition": Partition(part="a")})], REPLACE)
+    compose([make.release(sampled, part="a")], REPLACE)
     with pytest.raises(CannotBound, match="groups of 2"):
         pld_profile(compose([by_values], ADD, 2))
 
@@ -321,14 +308,14 @@ def test_the_curve_of_two_opposite_parts(mu: float, rate: float) -> None:
     epsilon = np.array([0.0, 1e-4, 0.01, 0.3, 1.0, 3.0])
     bound = _opposite(mu, rate).delta(epsilon)
     with mp.workdps(50):
-        m, q = mp.mpf(mu), mp.mpf(rate)
+        m, q = mpf(mu), mpf(rate)
         for at, found in zip(epsilon.tolist(), bound.tolist(), strict=True):
             grown, a = mp.exp(at), q * mp.exp(-m * m / 2)
             linear = (1 - q) * (grown - 1)
             edge = mp.log((linear + mp.sqrt(linear**2 + 4 * a * a * grown)) / (2 * a)) / m
             plain, up, down = (mp.ncdf(-edge + shift) for shift in (0, m, -m))
             exact = (1 - q) * plain + q * up - grown * ((1 - q) * plain + q * down)
-            assert exact <= found <= exact * (1 + mp.mpf(1e-3)) + mp.mpf(1e-13)
+            assert exact <= found <= exact * (1 + mpf(1e-3)) + mpf(1e-13)
 
 
 @pytest.mark.parametrize(
@@ -343,33 +330,18 @@ def test_truncated_samples_cost_no_more_than_by_dp_accounting(
     units: int, rate: float, most: int, sigma: float, count: int, theirs: float
 ) -> None:
     """Its figures at 1e-6, of the privacy-loss accountant under REPLACE_ONE, rounded up."""
-    mechanism = TruncatedPoissonSampled(
-        rate=rate,
-        most=most,
-        units=units,
-        mechanism=Gaussian(sigma=sigma, sensitivity=L2(2.0)),
-        contribution=1.0,
-    )
-    profile = pld_profile(compose([Release(label="r", mechanism=mechanism, count=count)], REPLACE))
-    assert isinstance(profile, LossProfile)
-    lower, upper = profile.bracket(1e-6)
+    mechanism = truncated(rate, most, units, make.gaussian(sigma, 2.0))
+    lower, upper = curve((mechanism, count)).bracket(1e-6)
     assert 0.1 * upper < lower < upper <= theirs
 
 
 @sweep("number", [12, 100], everyday=(0,))
 def test_many_different_samples_are_composed_and_not_only_bounded_by_divergences(number: int) -> None:
-    inner = Gaussian(sigma=1.0, sensitivity=L2(1.0))
-    mechanisms = [
-        FixedSizeSampled(size=1000 + 120 * i // number, units=100_000, mechanism=inner) for i in range(number)
-    ]
-    composed = compose([Release(label="r", mechanism=one, count=5) for one in mechanisms], REPLACE)
-    profile = pld_profile(composed)
-    assert isinstance(profile, LossProfile)
-    lower, upper = profile.bracket(1e-6)
-    least, most = (
-        pld_profile(compose([Release(label="r", mechanism=one, count=5 * number)], REPLACE)).epsilon(1e-6)
-        for one in (mechanisms[0], FixedSizeSampled(size=1120, units=100_000, mechanism=inner))
-    )
+    def sample(size: int) -> FixedSizeSampled:
+        return FixedSizeSampled(size=size, units=100_000, mechanism=make.gaussian(1.0))
+
+    lower, upper = curve(*((sample(1000 + 120 * i // number), 5) for i in range(number))).bracket(1e-6)
+    least, most = (curve((sample(size), 5 * number)).epsilon(1e-6) for size in (1000, 1120))
     assert 0.85 * most < least < upper < most
     assert 0.85 * upper < lower
 
@@ -379,24 +351,17 @@ def test_many_different_samples_are_composed_and_not_only_bounded_by_divergences
 @pytest.mark.parametrize(
     "mechanism",
     [
-        FixedSizeSampled(size=10, units=1000, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0))),
-        TruncatedPoissonSampled(
-            rate=0.01,
-            most=20,
-            units=1000,
-            mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)),
-            contribution=1.0,
-        ),
+        FixedSizeSampled(size=10, units=1000, mechanism=make.gaussian(1.0, 2.0)),
+        truncated(0.01, 20, 1000, make.gaussian(1.0, 2.0)),
     ],
     ids=lambda one: one.kind,
 )
 def test_noise_is_calibrated_and_confirmed(mechanism: OnSample, relation: Neighbouring) -> None:
     target = ApproxDP(epsilon=1.0, delta=1e-6)
-    found = scale_ledger([Release(label="r", mechanism=mechanism, count=50)], target, neighbouring=relation)
+    found = scale_ledger([make.release(mechanism, 50)], target, neighbouring=relation)
     enough = mechanism.with_noise(found.factor)
     for noise, proved in ((enough, True), (mechanism.with_noise(0.9 * found.factor), False)):
-        profile = pld_profile(compose([Release(label="r", mechanism=noise, count=50)], relation))
-        assert (profile.epsilon(1e-6) <= 1.0 + 1e-8) is proved
+        assert (curve((noise, 50), relation=relation).epsilon(1e-6) <= 1.0 + 1e-8) is proved
 
 
 @pytest.mark.parametrize(("rate", "runs", "delta"), [(0.5, 5, 0.03), (0.1, 5, 0.1), (0.1, 2, 1e-3)])
@@ -412,11 +377,6 @@ def test_a_zeroed_unit_may_show_where_no_sum_is_released(rate: float, runs: int,
             for a, b in zip(p, q, strict=True):
                 nxt[loss + math.log(a / b)] = nxt.get(loss + math.log(a / b), 0.0) + mass * a
         losses = nxt
-    sampled = PoissonSampled(rate=rate, mechanism=inner)
-    header = Header(algorithm="a", unit="row", neighbouring="zero-out", trust_model="central")
-    ledger = Ledger(header)
-    ledger.append(Release(label="x", mechanism=sampled, count=runs))
-    claim = Claim(ApproxDP(epsilon=1.0, delta=delta), unit="row", neighbouring="zero-out")
-    bound = account(ledger, claim).bounds[0].guarantee
-    truth = sum(mass * max(0.0, 1.0 - math.exp(bound.epsilon - loss)) for loss, mass in losses.items())
+    bound = make.epsilon(make.ledger((make.poisson(inner, rate), runs), neighbouring="zero-out"), delta)
+    truth = sum(mass * max(0.0, 1.0 - math.exp(bound - loss)) for loss, mass in losses.items())
     assert truth <= delta * (1 + 1e-9)

@@ -1,30 +1,24 @@
 """Discrete Gaussian noise on integers against convolutions of its own law, in mpmath or by direct sums."""
 
-import itertools
 import math
-from collections import defaultdict
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.signal import fftconvolve
 
 import dpaudit
-from dpaudit import L1, L2, ApproxDP, DiscreteGaussian, DiscreteLaplace, Laplace, Neighbouring, Release
-from dpaudit.accountants.composition.composition import compose
+from dpaudit import ApproxDP, DiscreteGaussian, Neighbouring
 from dpaudit.accountants.composition.costs import rho
 from dpaudit.accountants.interval.interval_bounds import interval_bound
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import PrivacyLoss
 from dpaudit.errors import CannotBound
+from tests import make, oracles
 from tests.sweeps import sweep
 
 RELATION = Neighbouring.ADD_OR_REMOVE_ONE
-
-
-def noise(sigma: float, sensitivity: float = 1.0) -> DiscreteGaussian:
-    return DiscreteGaussian(sigma=sigma, sensitivity=L2(sensitivity))
 
 
 def composed(mechanism: DiscreteGaussian, count: int = 1) -> PrivacyLoss:
@@ -33,33 +27,20 @@ def composed(mechanism: DiscreteGaussian, count: int = 1) -> PrivacyLoss:
 
 def law(sigma: float, shift: int = 1, furthest: int = 24) -> dict[int, Any]:
     """Losses in units of 1 / (2 sigma^2), with their probabilities."""
-    weights = {
-        k: mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-furthest, furthest + 1)
-    }
+    weights = {k: mp.exp(-(mpf(k) ** 2) / (2 * mpf(sigma) ** 2)) for k in range(-furthest, furthest + 1)}
     total = mp.fsum(weights.values())
     return {shift * shift - 2 * k * shift: p / total for k, p in weights.items()}
 
 
-def convolved(*laws: dict[int, Any]) -> dict[int, Any]:
-    total: dict[int, Any] = {0: mp.mpf(1)}
-    for one in laws:
-        longer: dict[int, Any] = defaultdict(mp.mpf)
-        for (loss, p), (more, q) in itertools.product(total.items(), one.items()):
-            longer[loss + more] += p * q
-        total = longer
-    return total
-
-
 def delta_of(total: dict[int, Any], epsilon: float, sigma: float) -> Any:
-    unit = 1 / (2 * mp.mpf(sigma) ** 2)
-    return mp.fsum(-p * mp.expm1(epsilon - unit * loss) for loss, p in total.items() if unit * loss > epsilon)
+    return oracles.law_delta(total, epsilon, 1 / (2 * mpf(sigma) ** 2))
 
 
 @sweep("sigma, count", [(2.0, 20), (0.5, 4), (1.0, 7), (1.5, 1)], everyday=(1, 3))
 def test_runs_are_composed_exactly(sigma: float, count: int) -> None:
-    found = composed(noise(sigma), count)
+    found = composed(make.discrete_gaussian(sigma), count)
     with mp.workdps(40):
-        exact = convolved(*[law(sigma)] * count)
+        exact = oracles.convolved(*[law(sigma)] * count)
         for delta in (1e-3, 1e-6):
             lower, upper = found.epsilon(delta)
             assert delta_of(exact, upper, sigma) <= delta <= delta_of(exact, lower, sigma)
@@ -67,7 +48,7 @@ def test_runs_are_composed_exactly(sigma: float, count: int) -> None:
 
 
 def test_twenty_runs_of_sigma_2() -> None:
-    assert composed(noise(2.0), 20).epsilon(1e-6).upper == pytest.approx(12.60123, abs=1e-5)
+    assert composed(make.discrete_gaussian(2.0), 20).epsilon(1e-6).upper == pytest.approx(12.60123, abs=1e-5)
 
 
 @pytest.mark.parametrize("sigma", [0.6, 2.0])
@@ -79,12 +60,12 @@ def test_twenty_runs_of_sigma_2() -> None:
 def test_so_many_integers_as_the_squared_distance_move_by_one(
     sigma: float, sensitivity: float, moves: int
 ) -> None:
-    mechanism = noise(sigma, sensitivity)
+    mechanism = make.discrete_gaussian(sigma, sensitivity)
     [(_, times)] = losses(mechanism, RELATION)
     assert times == moves
     with mp.workdps(40):
         for fewer in range(1, moves + 1):
-            exact = convolved(*[law(sigma)] * fewer)
+            exact = oracles.convolved(*[law(sigma)] * fewer)
             for epsilon in (0.0, 0.3, 1.7):
                 assert composed(mechanism).delta(epsilon).upper >= delta_of(exact, epsilon, sigma)
 
@@ -92,19 +73,19 @@ def test_so_many_integers_as_the_squared_distance_move_by_one(
 def test_from_a_distance_of_two_on_no_move_is_the_worst() -> None:
     """One integer may move by 2, or four by one: each is the worse somewhere, so that rho alone is known."""
     with mp.workdps(40):
-        one, four = law(1.0, shift=2, furthest=12), convolved(*[law(1.0, furthest=12)] * 4)
+        one, four = law(1.0, shift=2, furthest=12), oracles.convolved(*[law(1.0, furthest=12)] * 4)
         differences = [delta_of(one, at, 1.0) - delta_of(four, at, 1.0) for at in np.linspace(0.0, 9.0, 91)]
     assert min(differences) < -1e-4
     assert max(differences) > 1e-4
-    assert losses(noise(1.0, 0.9), RELATION) == []
+    assert losses(make.discrete_gaussian(1.0, 0.9), RELATION) == []
     with pytest.raises(CannotBound, match="no dominating pair"):
-        losses(noise(1.0, 2.0), RELATION)
+        losses(make.discrete_gaussian(1.0, 2.0), RELATION)
 
 
 @pytest.mark.parametrize("sigma", [10.0, 26.9, 27.0, 100.0, 3000.0])
 def test_wide_noise_in_rows_of_several_outputs_is_never_below_the_truth(sigma: float) -> None:
-    found = composed(noise(sigma))
-    [(term, _)] = losses(noise(sigma), RELATION)
+    found = composed(make.discrete_gaussian(sigma))
+    [(term, _)] = losses(make.discrete_gaussian(sigma), RELATION)
     masses = np.array(term.probabilities)  # type: ignore[union-attr]
     # Rows keep the probabilities of both sides, but for what a loss is rounded up by.
     assert masses.sum() == pytest.approx(1.0, abs=1e-12)
@@ -123,14 +104,17 @@ def test_wide_noise_in_rows_of_several_outputs_is_never_below_the_truth(sigma: f
 
 @pytest.mark.nightly
 def test_more_noise_never_costs_more() -> None:
-    found = [composed(noise(sigma), 30).epsilon(1e-6).upper for sigma in (8.0, 20.0, 26.9, 27.0, 35.0, 80.0)]
+    found = [
+        composed(make.discrete_gaussian(sigma), 30).epsilon(1e-6).upper
+        for sigma in (8.0, 20.0, 26.9, 27.0, 35.0, 80.0)
+    ]
     assert found == sorted(found, reverse=True)
 
 
 def test_past_what_is_computed_only_rho_is_left() -> None:
     with pytest.raises(CannotBound, match="too many likely outputs"):
-        losses(noise(1e6), RELATION)
-    assert rho(noise(1e6)) == pytest.approx(5e-13)
+        losses(make.discrete_gaussian(1e6), RELATION)
+    assert rho(make.discrete_gaussian(1e6)) == pytest.approx(5e-13)
 
 
 def summed(sigma: float, count: int) -> tuple[Any, Any]:
@@ -151,7 +135,7 @@ def summed(sigma: float, count: int) -> tuple[Any, Any]:
 def test_the_lower_end_is_that_of_the_noise_not_of_its_table(sigma: float, count: int) -> None:
     """Rows of several outputs are a table that dominates; at 1e4 runs of sigma 100 the truth is 4.8865541."""
     loss, mass = summed(sigma, count)
-    bound = dpaudit.epsilon(noise(sigma), 1e-6, count=count)
+    bound = dpaudit.epsilon(make.discrete_gaussian(sigma), 1e-6, count=count)
     assert isinstance(bound.guarantee, ApproxDP)
     assert bound.at_least is not None
 
@@ -165,17 +149,16 @@ def test_the_lower_end_is_that_of_the_noise_not_of_its_table(sigma: float, count
 
 def test_an_enclosure_of_a_table_says_nothing_from_below() -> None:
     pytest.importorskip("flint")
-    composition = compose([Release(label="wide", mechanism=noise(30.0))], RELATION)
-    found = interval_bound(composition, ApproxDP(epsilon=0.0, delta=1e-6))
-    assert found.at_least is None
-    narrow = compose([Release(label="narrow", mechanism=noise(3.0))], RELATION)
-    assert interval_bound(narrow, ApproxDP(epsilon=0.0, delta=1e-6)).at_least is not None
+    for sigma, known in ((30.0, False), (3.0, True)):
+        composition = make.composition(make.discrete_gaussian(sigma))
+        found = interval_bound(composition, ApproxDP(epsilon=0.0, delta=1e-6))
+        assert (found.at_least is not None) is known
 
 
 def test_integers_that_move_far_have_no_lower_end_of_another_pair() -> None:
     """Any pair of epsilon 1 stands for 2000 moves of scale 2000; 50 runs of that noise cost less."""
-    wide = DiscreteLaplace(scale=2000.0, sensitivity=L1(2000.0))
-    line = Laplace(scale=2000.0, sensitivity=L1(2000.0))  # what integers come close to
+    wide = make.discrete_laplace(2000.0, 2000.0)
+    line = make.laplace(2000.0, 2000.0)  # what integers come close to
     found, near = (dpaudit.epsilon(one, 1e-6, count=50) for one in (wide, line))
     assert found.guarantee.epsilon > near.guarantee.epsilon  # type: ignore[union-attr]
     assert (found.at_least or 0.0) <= near.guarantee.epsilon * (1 + 1e-3)  # type: ignore[union-attr]

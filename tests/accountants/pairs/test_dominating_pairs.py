@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, Neighbouring
+from dpaudit import Neighbouring
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import (
     ApproxTerm,
@@ -24,24 +24,19 @@ from dpaudit.accountants.privacy_loss import (
 from dpaudit.claims.sensitivity import Frobenius
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
     Exponential,
-    Gaussian,
-    Laplace,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
-    PoissonSampled,
     RandomizedResponse,
     SymmetricGaussian,
     Tabulated,
-    TreeAggregation,
 )
+from tests import make
 
 ADD, ZERO, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.ZERO_OUT, Neighbouring.REPLACE_ONE
-GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))
-LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
+GAUSSIAN = make.gaussian(2.0)
+LAPLACE = make.laplace(2.0)
 
 
 @pytest.mark.parametrize(
@@ -49,15 +44,15 @@ LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
     [
         (GAUSSIAN, [(GaussianTerm(0.5), 1)]),
         (SymmetricGaussian(sigma=2.0, dimension=3, sensitivity=Frobenius(1.0)), [(GaussianTerm(0.5), 1)]),
-        (TreeAggregation(sigma=2.0, steps=5, sensitivity=L2(1.0)), [(GaussianTerm(0.5), 3)]),
+        (make.tree(2.0, 5), [(GaussianTerm(0.5), 3)]),
         (LAPLACE, [(LaplaceTerm(0.5), 1)]),
-        (DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)), [(PureTerm(0.5), 1)]),
+        (make.discrete_laplace(2.0), [(PureTerm(0.5), 1)]),
         (RandomizedResponse(epsilon=0.5), [(RandomizedResponseTerm(0.5), 1)]),
         (Exponential(epsilon=0.5), [(BoundedRangeTerm(0.5), 1)]),
-        (DiscreteLaplace(scale=2.0, sensitivity=L1(0.9)), []),
+        (make.discrete_laplace(2.0, 0.9), []),
         (OpaquePureDP(epsilon=0.5, justification="x"), [(PureTerm(0.5), 1)]),
         (OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"), [(ApproxTerm(0.5, 1e-9), 1)]),
-        (DiscreteGaussian(sigma=1.0, sensitivity=L2(0.0)), []),
+        (make.discrete_gaussian(1.0, 0.0), []),
         (OpaqueZCDP(rho=0.0, justification="x"), []),
     ],
 )
@@ -67,13 +62,13 @@ def test_each_mechanism_has_its_pair(mechanism: Any, expected: Any) -> None:
 
 
 def test_quotients_are_rounded_up() -> None:
-    [(term, _)] = losses(Gaussian(sigma=3.0, sensitivity=L2(1.0)), ADD)
+    [(term, _)] = losses(make.gaussian(3.0), ADD)
     assert isinstance(term, GaussianTerm)
     assert Fraction(1, 3) <= Fraction(term.mu) < Fraction(1, 3) + Fraction(1, 2**54)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0)), OpaqueZCDP(rho=0.1, justification="x")]
+    "mechanism", [make.discrete_gaussian(1.0, 2.0), OpaqueZCDP(rho=0.1, justification="x")]
 )
 def test_a_bound_on_divergences_alone_gives_no_pair(mechanism: Any) -> None:
     with pytest.raises(CannotBound, match="Renyi"):
@@ -81,8 +76,8 @@ def test_a_bound_on_divergences_alone_gives_no_pair(mechanism: Any) -> None:
 
 
 def test_sampling_amplifies_only_where_the_unit_is_there_or_not() -> None:
-    gaussian = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
-    laplace = PoissonSampled(rate=0.01, mechanism=LAPLACE)
+    gaussian = make.poisson(GAUSSIAN, 0.01)
+    laplace = make.poisson(LAPLACE, 0.01)
     for relation in (ADD, ZERO):
         assert losses(gaussian, relation) == [(SampledGaussianTerm(0.5, 0.01), 1)]
         assert losses(laplace, relation) == [(SampledLaplaceTerm(0.5, 0.01), 1)]
@@ -123,7 +118,7 @@ def test_a_response_and_integer_noise_have_all_their_losses() -> None:
     assert three.losses == (-0.5, 0.0, 0.5)
     weights = [1.0, 1.0, math.exp(0.5)]
     assert three.probabilities == pytest.approx([w / sum(weights) for w in weights], rel=1e-15)
-    [(moved, _)] = losses(DiscreteLaplace(scale=2.0, sensitivity=L1(2.0)), ADD)
+    [(moved, _)] = losses(make.discrete_laplace(2.0, 2.0), ADD)
     assert isinstance(moved, DiscreteTerm)
     assert moved.losses == (-1.0, 0.0, 1.0)
     r = math.exp(-0.5)

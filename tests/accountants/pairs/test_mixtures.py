@@ -9,20 +9,17 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpaudit import ApproxDP, Gaussian, PoissonSampled, Release
-from dpaudit.accountants.accounting import bounds
-from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.pairs import mixtures
 from dpaudit.accountants.pairs.mixtures import mixture_losses
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import AnyMechanism, MixtureOfGaussians, RandomAllocation, SampledRecords, dominating
+from tests import make
 from tests.sweeps import sweep
 
 ADDED = Neighbouring.ADD_OR_REMOVE_ONE
 EPSILONS = [1e-3, 0.01, 0.1, 0.5, 1.0, 2.0]
-NOISE = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+NOISE = make.gaussian(1.0)
 
 
 def call(shift: float, strike: float) -> float:
@@ -163,13 +160,12 @@ def test_vectors_in_different_directions_cost_less() -> None:
 
 
 def epsilon_of(mechanism: AnyMechanism, count: int = 1, delta: float = 1e-6) -> dict[str, float]:
-    composed = compose([Release(label="x", mechanism=mechanism, count=count)], ADDED)
-    return {b.method: b.guarantee.epsilon for b in bounds(composed, ApproxDP(epsilon=0.0, delta=delta))}
+    return make.figures(make.composition((mechanism, count)), delta)
 
 
 def test_many_runs_of_a_mixture_are_close_to_those_of_a_poisson_sample() -> None:
     """The same pair twice: once as a table, once by quadrature."""
-    sampled = epsilon_of(PoissonSampled(rate=0.01, mechanism=NOISE), 300)
+    sampled = epsilon_of(make.poisson(NOISE, 0.01), 300)
     for same in (
         MixtureOfGaussians(sigma=1.0, sensitivities=(0.0, 1.0), probabilities=(0.99, 0.01)),
         SampledRecords(rate=0.01, records=1, mechanism=NOISE),
@@ -187,9 +183,9 @@ def test_users_with_several_records() -> None:
     assert found == pytest.approx(epsilon_of(by_hand)["pld"], rel=1e-9)
     truth = mixture_delta([0.0, 1.0, 2.0], list(weights), found, mixture_first=True)
     assert 1e-6 * (1 - 1e-2) <= truth <= 1e-6
-    twice = Gaussian(sigma=1.0, sensitivity=L2(2.0))
-    assert found < epsilon_of(PoissonSampled(rate=2 * rate, mechanism=twice))["pld"]
-    assert found > epsilon_of(PoissonSampled(rate=rate, mechanism=NOISE))["pld"]
+    twice = make.gaussian(1.0, 2.0)
+    assert found < epsilon_of(make.poisson(twice, 2 * rate))["pld"]
+    assert found > epsilon_of(make.poisson(NOISE, rate))["pld"]
 
 
 def test_dp_accounting_finds_the_same_for_a_mixture() -> None:
@@ -209,9 +205,7 @@ def test_an_allocation_costs_less_with_more_answers_and_more_with_more_epochs() 
     epochs = [costs[-1], epsilon_of(RandomAllocation(steps=8, mechanism=NOISE), 3)["pld"]]
     assert epochs[0] < epochs[1] < 3 * epochs[0]
     # Three epochs of eight answers beside as many Poisson samples of the same rate.
-    assert epochs[1] == pytest.approx(
-        epsilon_of(PoissonSampled(rate=1 / 8, mechanism=NOISE), 24)["pld"], rel=0.5
-    )
+    assert epochs[1] == pytest.approx(epsilon_of(make.poisson(NOISE, 1 / 8), 24)["pld"], rel=0.5)
 
 
 @pytest.mark.parametrize(
@@ -224,10 +218,7 @@ def test_an_allocation_costs_less_with_more_answers_and_more_with_more_epochs() 
 )
 def test_replaced_units_and_groups_are_refused(mechanism: AnyMechanism) -> None:
     with pytest.raises(CannotBound):
-        bounds(
-            compose([Release(label="x", mechanism=mechanism)], Neighbouring.REPLACE_ONE),
-            ApproxDP(epsilon=0.0, delta=1e-6),
-        )
+        make.figures(make.composition(mechanism, relation=Neighbouring.REPLACE_ONE), 1e-6)
     assert mechanism.for_group(2, lambda figure, factor: figure * factor) is None
 
 

@@ -5,13 +5,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy.special import logsumexp
 
-from dpaudit import L1, L2, RDP, Header, Ledger, Neighbouring, Release, account
+from dpaudit import RDP, Neighbouring, account
 from dpaudit.accountants.pairs.moments import (
     bounded_range_log_moment,
     failure,
@@ -24,18 +23,15 @@ from dpaudit.accountants.pairs.moments import (
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
-    DiscreteGaussian,
     FixedSizeSampled,
-    Gaussian,
-    Laplace,
     OpaqueApproxDP,
     OpaqueZCDP,
-    PoissonSampled,
     RandomAllocation,
     SampledRecords,
     Tabulated,
     TruncatedPoissonSampled,
 )
+from tests import make, oracles
 from tests.sweeps import sweep
 
 ORDERS = [1e-9, 1e-3, 0.5, 1.0, 2.7, 30.0, 1e3, 1e6]
@@ -58,8 +54,7 @@ def test_closed_forms_are_rounded_up_and_sharp(t: float, epsilon: float) -> None
             near(
                 response_log_moment(t, epsilon, categories), mp.log(moment), 0.0 if t * epsilon < 9 else 1e-9
             )
-        laplace = ((s + 1) * mp.exp(s * e) + s * mp.exp(-(s + 1) * e)) / (2 * s + 1)
-        near(laplace_log_moment(t, epsilon), mp.log(laplace), 0.0)
+        near(laplace_log_moment(t, epsilon), oracles.laplace_log_moment(e, s), 0.0)
 
 
 @sweep("t", [1e-3, 0.5, 1.0, 2.7, 30.0, 1e3], everyday=(0, 2, -1))
@@ -101,10 +96,7 @@ def mixture_moment(inner: str, parameter: float, rate: float, t: float, *, mixtu
     "inner, t", [("gaussian", 0.7), ("gaussian", 5.0), ("laplace", 0.7), ("laplace", 5.0)], everyday=(0, 3)
 )
 def test_sampled_moments_are_the_integral(inner: str, t: float, mixture_first: bool) -> None:
-    noise: Any = Gaussian(sigma=1.0, sensitivity=L2(0.8))
-    if inner == "laplace":
-        noise = Laplace(scale=1.0, sensitivity=L1(0.8))
-    mechanism = PoissonSampled(rate=0.05, mechanism=noise)
+    mechanism = make.poisson((make.laplace if inner == "laplace" else make.gaussian)(1.0, 0.8), 0.05)
     moment = log_moment(mechanism, Neighbouring.ADD_OR_REMOVE_ONE, mixture_first=mixture_first)
     exact = float(mixture_moment(inner, 0.8, 0.05, t, mixture_first=mixture_first))
     assert exact * (1 - 1e-9) <= moment(t) <= exact * (1 + 1e-6) + 1e-13
@@ -118,7 +110,7 @@ def test_a_table_is_summed_outside_what_it_reveals() -> None:
         losses=(-1.0, 0.0, 2.0), probabilities=(0.1, 0.5, 0.35), infinity=0.05, justification="x"
     )
     moment = log_moment(table, Neighbouring.REPLACE_ONE, mixture_first=True)
-    exact = mpmath.log(mpf(0.1) * mp.exp(-3) + mpf(0.5) + mpf(0.35) * mp.exp(6))
+    exact = mp.log(mpf(0.1) * mp.exp(-3) + mpf(0.5) + mpf(0.35) * mp.exp(6))
     near(moment(3.0), exact, 1e-14)
     assert failure(table) == pytest.approx(0.05, rel=1e-12)
     assert moment(1e308) == math.inf
@@ -140,7 +132,7 @@ def test_more_categories_than_a_double_can_count_cost_no_more_than_fewer() -> No
 # What a table leaves open past its last loss, against the divergences of real outputs by quadrature.
 
 LINE = np.linspace(-150.0, 150.0, 300_001)
-UNIT = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+UNIT = make.gaussian(1.0)
 ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
 
 
@@ -179,14 +171,15 @@ CUT = TruncatedPoissonSampled(rate=0.3, most=2, units=4, mechanism=UNIT)
 THREE = SampledRecords(rate=0.1, records=3, mechanism=UNIT)
 TIMES = [math.comb(3, j) * 0.1**j * 0.9 ** (3 - j) for j in range(4)]
 OTHERS = (0.0, 0.0, 0.0)
+ALONE = log_law([0.0], [1.0])
 LAWS = {
-    "fixed size, replaced": (FIXED, REPLACE, (of_samples((1.0, *OTHERS), {1: 1.0}), log_law([0.0], [1.0]))),
+    "fixed size, replaced": (FIXED, REPLACE, (of_samples((1.0, *OTHERS), {1: 1.0}), ALONE)),
     "truncated Poisson, replaced": (
         CUT,
         REPLACE,
-        (of_samples((1.0, *OTHERS), cut_poisson(4, 0.3, 2)), log_law([0.0], [1.0])),
+        (of_samples((1.0, *OTHERS), cut_poisson(4, 0.3, 2)), ALONE),
     ),
-    "records, added": (THREE, ADD, (log_law(range(4), TIMES), log_law([0.0], [1.0]))),
+    "records, added": (THREE, ADD, (log_law(range(4), TIMES), ALONE)),
 }
 
 
@@ -205,7 +198,7 @@ def test_the_whole_moment_is_above_the_truth_at_every_order(name: str) -> None:
 
 def test_a_weight_below_every_double_has_a_whole_moment() -> None:
     """All 200 records of a unit are drawn with probability 1e-600."""
-    many = SampledRecords(rate=0.001, records=200, mechanism=Gaussian(sigma=12.0, sensitivity=L2(1.0)))
+    many = SampledRecords(rate=0.001, records=200, mechanism=make.gaussian(12.0))
     law = [math.comb(200, j) * 0.001**j * 0.999 ** (200 - j) for j in range(8)]  # and less than 1e-11 more
     sides = log_law([j / 12.0 for j in range(8)], law), log_law([0.0], [1.0])
     for first in (True, False):
@@ -218,9 +211,7 @@ def test_a_weight_below_every_double_has_a_whole_moment() -> None:
 
 def test_an_rdp_claim_of_a_high_order_is_held_to_the_whole_moment() -> None:
     """What is left past the last loss is below every double here, and matters at this order."""
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
-    ledger.append(Release(label="it", mechanism=FIXED))
-    ledger.finish()
+    ledger = make.ledger(FIXED, neighbouring="replace-one")
     truth = log_truth(*LAWS["fixed size, replaced"][2], 60.0) / 60.0
     found = account(ledger, Claim(RDP(alpha=61.0, epsilon=truth * 0.999), unit="row"))
     (bound,) = [one for one in found.bounds if isinstance(one.guarantee, RDP)]
@@ -232,11 +223,7 @@ def test_what_is_sampled_decides_whether_there_is_a_moment() -> None:
     def sampled(inner: Any) -> FixedSizeSampled:
         return FixedSizeSampled(size=1, units=100, mechanism=inner)
 
-    for inner in (
-        OpaqueZCDP(rho=0.5, justification="x"),
-        DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)),
-        Laplace(scale=1.0, sensitivity=L1(1.0)),
-    ):
+    for inner in (OpaqueZCDP(rho=0.5, justification="x"), make.discrete_gaussian(1.0), make.laplace(1.0)):
         whole = whole_log_moment(sampled(inner), REPLACE, mixture_first=True)
         assert 0.0 < whole(1.0) < log_moment(inner, REPLACE, mixture_first=True)(1.0) / 5
         assert math.isfinite(whole(1e6))
@@ -247,5 +234,5 @@ def test_what_is_sampled_decides_whether_there_is_a_moment() -> None:
         for mechanism in (inner, sampled(inner)):
             with pytest.raises(CannotBound, match="may reveal everything"):
                 whole_log_moment(mechanism, REPLACE, mixture_first=True)
-    nothing = RandomAllocation(steps=3, mechanism=Gaussian(sigma=1.0, sensitivity=L2(0.0)))
+    nothing = RandomAllocation(steps=3, mechanism=make.gaussian(1.0, 0.0))
     assert whole_log_moment(nothing, ADD, mixture_first=True)(5.0) == pytest.approx(0.0, abs=1e-12)

@@ -5,41 +5,26 @@ import math
 import pytest
 from scipy import integrate, stats
 
-from dpaudit import (
-    GDP,
-    L2,
-    ApproxDP,
-    Gaussian,
-    MatrixMechanism,
-    PoissonSampled,
-    Release,
-    SampledMatrix,
-    Toeplitz,
-)
+from dpaudit import GDP, PoissonSampled, SampledMatrix
 from dpaudit.accountants.accounting import bounds
-from dpaudit.accountants.composition.composition import compose
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import AnyMechanism
+from tests import make
 from tests.sweeps import sweep
 
-STRATEGY = Toeplitz(coefficients=(1.0, 0.5, 0.375))
 COLUMN = math.sqrt(1.0 + 0.25 + 0.140625)
 
 
 def sampled(steps: int = 100, rate: float = 0.02, separation: int = 10, **own: float) -> SampledMatrix:
-    noise = MatrixMechanism(
-        sigma=1.0, steps=steps, strategy=STRATEGY, separation=separation, sensitivity=L2(1.0)
-    )
+    noise = make.banded(1.0, steps, (1.0, 0.5, 0.375), separation=separation)
     return SampledMatrix(rate=rate, mechanism=noise, **own)
 
 
 def found(
     mechanism: AnyMechanism, count: int, relation: Neighbouring, delta: float = 1e-6
 ) -> dict[str, float]:
-    release = Release(label="x", mechanism=mechanism, count=count)
-    each = bounds(compose([release], relation), ApproxDP(epsilon=0.0, delta=delta))
-    return {bound.method: bound.guarantee.epsilon for bound in each}  # every method that bounds it
+    return make.figures(make.composition((mechanism, count), relation=relation), delta)
 
 
 @pytest.mark.parametrize("relation", list(Neighbouring))
@@ -47,7 +32,7 @@ def found(
 def test_it_is_worth_one_sampled_gaussian_a_turn(relation: Neighbouring, own: dict[str, float]) -> None:
     """101 steps, a turn every 10: eleven turns at most, each of a column's norm."""
     scaled = {name: COLUMN * value for name, value in own.items()}
-    plain = PoissonSampled(rate=0.02, mechanism=Gaussian(sigma=1.0, sensitivity=L2(COLUMN)), **scaled)
+    plain = PoissonSampled(rate=0.02, mechanism=make.gaussian(1.0, COLUMN), **scaled)
     expected = found(plain, 22, relation)
     assert set(expected) >= {"pld", "rdp"}
     for method, epsilon in found(sampled(101, **own), 2, relation).items():
@@ -88,5 +73,5 @@ def test_what_is_no_rate_is_refused(rate: float) -> None:
 
 def test_no_single_gaussian_and_no_group_is_claimed() -> None:
     with pytest.raises(CannotBound):
-        bounds(compose([Release(label="x", mechanism=sampled())], Neighbouring.REPLACE_ONE), GDP(mu=0.0))
+        bounds(make.composition(sampled(), relation=Neighbouring.REPLACE_ONE), GDP(mu=0.0))
     assert sampled().for_group(2, lambda figure, factor: figure * factor) is None

@@ -12,7 +12,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import special
 
-from dpaudit import ApproxDP, Neighbouring, Release
+from dpaudit import ApproxDP, Neighbouring
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
@@ -21,6 +21,7 @@ from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import OpaquePureDP, RandomizedResponse, Shuffled, dominating
+from tests import make, oracles
 from tests.sweeps import sweep
 
 REPLACE = Neighbouring.REPLACE_ONE
@@ -75,16 +76,11 @@ def hockey_stick(
     return math.fsum(max(0.0, p - math.exp(epsilon) * other.get(counts, 0.0)) for counts, p in one.items())
 
 
-def response(epsilon0: float, k: int) -> list[list[float]]:
-    total = math.exp(epsilon0) + k - 1
-    return [[(math.exp(epsilon0) if i == j else 1.0) / total for j in range(k)] for i in range(k)]
-
-
 @sweep("epsilon0", [0.3, 1.0, 3.0], everyday=(0, -1))
 @pytest.mark.parametrize(("users", "k"), [(2, 2), (9, 2), (30, 2), (5, 3), (7, 3), (5, 4)])
 def test_shuffled_randomized_response_is_never_above(epsilon0: float, users: int, k: int) -> None:
     """All data of the others; for two categories their most revealing ones come within a quarter."""
-    rows, at = response(epsilon0, k), [part * epsilon0 for part in AT]
+    rows, at = oracles.response(epsilon0, k), [part * epsilon0 for part in AT]
     worst = np.zeros(len(at))
     for others in itertools.combinations_with_replacement(range(k), users - 1):
         one, other = (law([rows[own], *(rows[i] for i in others)]) for own in (0, 1))
@@ -123,7 +119,7 @@ def test_any_mechanism_is_never_above_what_epsilon_alone_gives() -> None:
 def test_the_bound_for_more_users_than_there_are_is_too_little() -> None:
     """Planted: five times the users."""
     epsilon0, users = 3.0, 9
-    rows = response(epsilon0, 2)
+    rows = oracles.response(epsilon0, 2)
     one, other = (law([rows[own], *[rows[0]] * (users - 1)]) for own in (0, 1))
     at = [0.1 * epsilon0, 0.3 * epsilon0]
     worst = [max(hockey_stick(one, other, x), hockey_stick(other, one, x)) for x in at]
@@ -174,7 +170,7 @@ def test_it_composes_and_costs_at_most_its_answers() -> None:
     assert all(0.0 <= moment(t) <= t for t in (0.1, 1.0, 100.0))
     figures = []
     for count in (1, 10):
-        release = Release(label="x", mechanism=mechanism, count=count)
+        release = make.release(mechanism, count)
         found = bounds(compose([release], REPLACE), ApproxDP(epsilon=0.0, delta=1e-6))
         figures.append(found[0].guarantee.epsilon)  # type: ignore[union-attr]
         assert found[0].method == "pld"

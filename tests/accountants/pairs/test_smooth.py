@@ -2,9 +2,9 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.stats import ncx2
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
@@ -132,19 +132,19 @@ def test_the_characteristic_function_is_the_closed_form_of_complex_numbers(k: fl
         assert pair.cumulant(c).value == math.inf
         return
 
-    def log_moment(s: mpmath.mpc) -> mpmath.mpc:
-        scale = s * mpmath.log(1 + mpmath.mpf(k)) + mpmath.log(1 - k * s)
-        return -mpmath.mpf(dimension) / 2 * scale + s * (s + 1) * shift / (2 * (1 - k * s))
+    def log_moment(s: mp.mpc) -> mp.mpc:
+        scale = s * mp.log(1 + mpf(k)) + mp.log(1 - k * s)
+        return -mpf(dimension) / 2 * scale + s * (s + 1) * shift / (2 * (1 - k * s))
 
     t = np.array([0.0, 1e-3, 0.3, 1.0, 7.0, 40.0])
     along, decay = pair.along(c, t), pair.decay(c, t, 2.0 * t)
-    with mpmath.workdps(40):
-        real, cumulant = log_moment(mpmath.mpf(c)), pair.cumulant(c)
+    with mp.workdps(40):
+        real, cumulant = log_moment(mpf(c)), pair.cumulant(c)
         assert abs(cumulant.value - real) <= cumulant.error <= 1e-12 * (1 + abs(real))
-        first, second = (float(mpmath.diff(log_moment, c, n)) for n in (1, 2))
+        first, second = (float(mp.diff(log_moment, c, n)) for n in (1, 2))
         assert (cumulant.slope, cumulant.curvature) == pytest.approx((first, second), rel=1e-9)
         for place, at in enumerate(t.tolist()):
-            found, error = log_moment(mpmath.mpc(c, at)) - real, along.error[place]
+            found, error = log_moment(mp.mpc(c, at)) - real, along.error[place]
             assert abs(along.log_modulus[place] - found.real) <= error <= 1e-11
             assert abs(along.phase[place] - found.imag) <= error
             assert found.real <= decay[place] <= 1e-12

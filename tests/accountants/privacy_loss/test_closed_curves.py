@@ -2,9 +2,9 @@
 
 import math
 
-import mpmath as mp
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
@@ -26,31 +26,34 @@ RUNS: list[SampledGaussianTerm | SampledLaplaceTerm] = [
     SampledGaussianTerm(4.3, 1e-64),
     SampledLaplaceTerm(2.0, 1e-40),
     SampledLaplaceTerm(40.0, 1.0 - 1e-12),
+    *(SampledGaussianTerm(mu, rate) for mu, rate in ((0.1, 0.2), (1.0, 0.003), (1.0, 0.2), (3.0, 0.9))),
+    *(SampledLaplaceTerm(e, rate) for e, rate in ((0.1, 0.2), (1.0, 0.9), (5.0, 0.2))),
+    *(SampledGaussianTerm(mu, rate) for mu, rate in ((30.0, 0.3), (31.0, 0.5), (100.0, 0.3))),
 ]
 
 
-def truth(term: SampledGaussianTerm | SampledLaplaceTerm, epsilon: float, *, mixture_first: bool) -> mp.mpf:
+def truth(term: SampledGaussianTerm | SampledLaplaceTerm, epsilon: float, *, mixture_first: bool) -> mpf:
     """P(A) - e^epsilon Q(A) for the set A where the loss exceeds epsilon; u is the loss without sampling."""
-    q, bar = mp.mpf(term.rate), mp.exp(mp.mpf(epsilon))
+    q, bar = mpf(term.rate), mp.exp(mpf(epsilon))
     odds = (bar - 1 + q) / q if mixture_first else (1 / bar - 1 + q) / q  # e^u at the edge of A
     if odds <= 0:
-        return mp.mpf(0)
+        return mpf(0)
 
-    def beyond(moved: bool) -> mp.mpf:
+    def beyond(moved: bool) -> mpf:
         """The probability of A, which lies below the edge where the mixture is second."""
         u, sign = mp.log(odds), 1 if mixture_first else -1
         if isinstance(term, SampledGaussianTerm):
-            x = u / mp.mpf(term.mu) + (-1 if moved else 1) * mp.mpf(term.mu) / 2
+            x = u / mpf(term.mu) + (-1 if moved else 1) * mpf(term.mu) / 2
             return mp.ncdf(-sign * x)
-        e = mp.mpf(term.epsilon)
+        e = mpf(term.epsilon)
         u = -u if moved else u  # the moved law of u is the unmoved one of -u
         above = (sign > 0) != moved
-        lowest = mp.exp(-(u + e) / 2) / 2 if -e <= u < e else mp.mpf(u < -e)
+        lowest = mp.exp(-(u + e) / 2) / 2 if -e <= u < e else mpf(u < -e)
         return lowest if above else 1 - lowest
 
     mixed, plain = (1 - q) * beyond(False) + q * beyond(True), beyond(False)
     first, second = (mixed, plain) if mixture_first else (plain, mixed)
-    return max(first - bar * second, mp.mpf(0))
+    return max(first - bar * second, mpf(0))
 
 
 @pytest.mark.parametrize("term", RUNS)
@@ -81,7 +84,7 @@ def test_one_run_is_exact_in_both_orders(
 @pytest.mark.parametrize("loss", [-800.0, -60.0, -27.0, -1.0, -0.4, -1e-9, 1e-9, 3.0, 40.0, 699.0, 701.0])
 def test_the_ratio_of_a_mixture_keeps_its_digits(rate: float, loss: float) -> None:
     with mp.workdps(700):
-        exact = mp.log(1 - mp.mpf(rate) + mp.mpf(rate) * mp.exp(mp.mpf(loss)))
+        exact = mp.log(1 - mpf(rate) + mpf(rate) * mp.exp(mpf(loss)))
         assert abs(log_mixture(np.array(loss), rate) - exact) <= 1e-15 * max(abs(exact), abs(loss), 1e-307)
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit import L1, RDP, ApproxDP, Laplace, Neighbouring, Partition, PoissonSampled, Release
+from dpaudit import RDP, ApproxDP, Neighbouring, PoissonSampled, Release
 from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.curves.curves import PrivacyProfile, pld_profile, rdp_profile
 from dpaudit.accountants.interval.interval_bounds import interval_bound
+from tests import make
 
 Masses = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ def delta(crossed: bool) -> float:
 
 
 def releases(by: str) -> list[Release]:
-    noise = Laplace(scale=1.0, sensitivity=L1(SHIFT))
+    noise = make.laplace(1.0, SHIFT)
     return [
         Release.model_validate(
             {
@@ -86,7 +87,5 @@ def test_samples_that_no_record_crosses_keep_their_amplification(neighbouring: N
     composition = compose(releases(by), neighbouring)
     assert composition.sampling_relation is neighbouring
     common = [one.model_copy(update={"partition": None}) for one in releases("position")]
-    plain = Release(
-        label="p", mechanism=common[0].mechanism.mechanism, partition=Partition(part="a", by="values")
-    )
+    plain = make.release(common[0].mechanism.mechanism, part="a", by="values", label="p")
     assert compose([*common, plain], neighbouring).sampling_relation is neighbouring

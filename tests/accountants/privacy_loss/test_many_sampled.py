@@ -2,9 +2,9 @@
 
 import math
 
-import mpmath as mp
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit.accountants.privacy_loss.contour import many_sampled
 from dpaudit.accountants.privacy_loss.contour.factors import Cumulant
@@ -52,11 +52,11 @@ def test_the_truth_lies_within_the_error(c: float, *, first: bool) -> None:
     factors = drawn((0.51, 0.99), (1e-3, 0.4), FEW, first=first)
     power = c + 1.0 if first else -c
 
-    def truth(factor: SampledGaussianFactor) -> mp.mpf:
+    def truth(factor: SampledGaussianFactor) -> mpf:
         mu, rate = factor.parameter, factor.rate
 
-        def density(x: mp.mpf) -> mp.mpf:
-            return mp.npdf(x) * (1 - rate + rate * mp.exp(mu * x - mp.mpf(mu) ** 2 / 2)) ** power
+        def density(x: mpf) -> mpf:
+            return mp.npdf(x) * (1 - rate + rate * mp.exp(mu * x - mpf(mu) ** 2 / 2)) ** power
 
         ends = sorted({-12, -4, 0, 4, 8, 12, *(max(12, abs(power * mu)) + d for d in (0, 6, 12))})
         return factor.count * mp.log(mp.quad(density, ends))

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, Premise, Release, judge
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Ledger, Premise, Release, judge
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.verbs.report import report_text
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.claims.guarantees import AnyGuarantee
+from tests import make
 from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
 
 
@@ -28,7 +29,7 @@ def report_file(folder: Path, claim: AnyGuarantee, *, audited: bool = True) -> P
     for week in range(30):
         noise = Gaussian(sigma=20.0, sensitivity=L2(1.0, "proved"))
         ledger.append(Release(label=f"week {week}: visits by region and by age group", mechanism=noise))
-    slip = Laplace(scale=2.0, sensitivity=L1(1.0))
+    slip = make.laplace(2.0)
     label = "<img src=x onerror=alert(1)>" + "x" * 40
     ledger.append(Release(label=label, mechanism=slip, claimed=ApproxDP(epsilon=0.1, delta=1e-6)))
     ledger.finish()

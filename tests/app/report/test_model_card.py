@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 import dpaudit
-from dpaudit import L2, ApproxDP, Claim, Gaussian, Header, Ledger, PoissonSampled, Release, judge
+from dpaudit import ApproxDP, Claim, Header, Ledger, PoissonSampled, Release, judge
 from dpaudit.accountants.accounting import accounted
 from dpaudit.accountants.filters.filters import GDPFilter
 from dpaudit.app.report.model_card import model_card
 from dpaudit.certificate.verdicts import Audit, Finding
+from tests import make
 
-STEP = PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)))
+STEP = PoissonSampled(rate=0.1, mechanism=make.gaussian(2.0))
 CLAIM = Claim(ApproxDP(epsilon=5.0, delta=1e-5), unit="record", neighbouring="add-or-remove-one")
 FOUND = Audit(
     method="replay",
@@ -76,7 +77,7 @@ def test_a_card_names_first_that_no_experiment_judged_the_claim() -> None:
 
 
 def test_a_card_promises_nothing_that_does_not_hold() -> None:
-    whole = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+    whole = make.gaussian(2.0)
     assert "No audit bounded epsilon from below." in card(step=whole)
     refuted = FOUND.model_copy(update={"findings": (Finding(kind="leak", detail="it differs"),)})
     text = card(4, refuted, step=whole)
@@ -90,7 +91,7 @@ def test_a_card_promises_nothing_that_does_not_hold() -> None:
 def test_a_budget_is_what_a_run_of_any_length_costs() -> None:
     """Its releases say nothing about another run's: there is no course of them."""
     budget = GDPFilter(1.0, CLAIM.neighbouring).budget
-    whole = Gaussian(sigma=9.0, sensitivity=L2(1.0))
+    whole = make.gaussian(9.0)
     text = card(9, schedule="filtered", budget=budget, step=whole)
     assert "after releases" not in text
     assert float(dict(rows(text, "delta"))["1e-05"]) == pytest.approx(4.377, abs=1e-3)

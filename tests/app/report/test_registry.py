@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpaudit import GDP, L2, RDP, ZCDP, ApproxDP, Certificate, Claim, Gaussian, Header, Ledger, Release, judge
+from dpaudit import GDP, RDP, ZCDP, ApproxDP, Certificate, Claim, Header, Ledger, Release, judge
 from dpaudit.accountants.accounting import accounted
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.report.evaluation import evaluation
@@ -16,6 +16,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import NotCertifiable
 from dpaudit.page.blocks import Grid, Paragraph
+from tests import make
 
 #: Names and values that the registry's schema of July 2026 (3e9c812) admits.
 FIELDS: dict[str, Any] = {
@@ -84,7 +85,7 @@ def made(
         )
     )
     for label in ("counts", "more counts"):
-        ledger.append(Release(label=label, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))))
+        ledger.append(Release(label=label, mechanism=make.gaussian(2.0)))
     ledger.finish()
     found = accounted(ledger)
     profile = profile_points(ledger, found.accounting)

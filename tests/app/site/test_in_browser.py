@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, ApproxDP, Gaussian, Neighbouring, PoissonSampled, Release
+from dpaudit import ApproxDP, Neighbouring, PoissonSampled, Release
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.app.site.history import history
 from dpaudit.app.site.pages import INDEX, index
 from dpaudit.app.site.sources import Sources, read_sources
+from tests import make
 from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
 
 
@@ -69,7 +70,7 @@ def ask(browser: Browser, tmp_path: Path) -> Callable[..., Any]:
 
 
 def steps(sigma: float, rate: float, number: int) -> Any:
-    noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+    noise = make.gaussian(sigma)
     mechanism = noise if rate == 1.0 else PoissonSampled(mechanism=noise, rate=rate)
     release = Release(label="step", mechanism=mechanism, count=number)
     return compose([release], Neighbouring.ADD_OR_REMOVE_ONE)

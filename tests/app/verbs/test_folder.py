@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Neighbouring, Release
+from dpaudit import ZCDP, Claim, Header, Ledger, Neighbouring, Release
 from dpaudit.pipeline import many
+from tests import make
 
 
 def write(path: Path, sigma: float, rho: float | None = 0.5) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim = None if rho is None else Claim(ZCDP(rho=rho))
     ledger = Ledger(Header(algorithm="a", unit="user", neighbouring=Neighbouring.REPLACE_ONE, claim=claim))
-    ledger.append(Release(label="sum", mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0))))
+    ledger.append(Release(label="sum", mechanism=make.gaussian(sigma)))
     ledger.finish()
     return ledger.write(path)
 

@@ -6,6 +6,7 @@ import pytest
 
 from dpaudit import Ledger
 from dpaudit.mechanisms import OWN_KINDS
+from tests import make
 
 
 def test_show_a_whole_ledger(answer: Any, dpaudit: Any, ledger_file: Any) -> None:
@@ -58,13 +59,13 @@ def test_check(dpaudit: Any, ledger_file: Any, tmp_path: Path) -> None:
 def test_a_long_ledger_is_shortened_but_never_its_faults(
     dpaudit: Any, ledger_file: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpaudit import L2, ZCDP, Gaussian, Release
+    from dpaudit import ZCDP, Release
 
     ledger = Ledger.read(ledger_file(*[0.001] * 200))
     longer = Ledger(ledger.header)
     for release in ledger.releases:
         longer.append(release)
-    wrong = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    wrong = make.gaussian(1.0)
     longer.append(Release(label="too costly", mechanism=wrong, claimed=ZCDP(rho=0.1)))
     longer.finish()
     path = longer.write("longer.jsonl")

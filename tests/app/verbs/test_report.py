@@ -17,17 +17,13 @@ from scipy.special import ndtr
 
 from dpaudit import (
     GDP,
-    L1,
-    L2,
     RDP,
     ZCDP,
     ApproxDP,
     Certificate,
     Claim,
     DpauditError,
-    Gaussian,
     Header,
-    Laplace,
     Ledger,
     Partition,
     PureDP,
@@ -47,9 +43,10 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.page.chart import marks, specification, svg
+from tests import make
 from tests.sweeps import sweep
 
-GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0))  # rho 1/8
+GAUSSIAN = make.gaussian(2.0)  # rho 1/8
 CLAIMED = ZCDP(rho=0.25)
 
 
@@ -252,7 +249,7 @@ def test_a_claim_past_all_curves_still_has_a_report() -> None:
 
 @pytest.mark.nightly
 def test_pure_noise_and_a_filter_have_pictures() -> None:
-    laplace = Release(label="counts", mechanism=Laplace(scale=2.0, sensitivity=L1(1.0)))
+    laplace = Release(label="counts", mechanism=make.laplace(2.0))
     assert "course" in charts(certificate(laplace, laplace, claim=PureDP(epsilon=1.0)))
     held = certificate(schedule="filtered", budget=ZCDP(rho=0.25))
     found = course(held)
@@ -277,7 +274,7 @@ def test_the_course_is_the_accountants_after_every_release() -> None:
 
 
 def test_a_failure_among_all_others_shows_although_the_costliest_of_its_group_claims_nothing() -> None:
-    cheap = Gaussian(sigma=99.0, sensitivity=L2(1.0))
+    cheap = make.gaussian(99.0)
     releases = [
         release
         for n in range(MOST_LINES + 1)
@@ -293,9 +290,7 @@ def test_a_failure_among_all_others_shows_although_the_costliest_of_its_group_cl
 
 def test_shares_add_up_and_failures_are_never_hidden() -> None:
     releases = [Release(label=f"{'abcdefghij'[n % 10]}{'xyz'[n % 3]}", mechanism=GAUSSIAN) for n in range(60)]
-    wrong = Release(
-        label="wrong", mechanism=Gaussian(sigma=99.0, sensitivity=L2(1.0)), claimed=ZCDP(rho=1e-9)
-    )
+    wrong = Release(label="wrong", mechanism=make.gaussian(99.0), claimed=ZCDP(rho=1e-9))
     made = certificate(*releases, wrong, claim=ZCDP(rho=99.0))
     found = shares(made.releases)
     assert len(found) <= MOST_LINES + 1

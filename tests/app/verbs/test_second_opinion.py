@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from dpaudit import L2, Certificate, Gaussian, Neighbouring, Release
+from dpaudit import Certificate, Neighbouring, Release
 from dpaudit.accountants import accounting
 from dpaudit.accountants.composition.composition import compose
+from tests import make
 from tests.sweeps import sweep
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -117,7 +118,7 @@ def test_a_run_held_to_a_budget_has_no_second_opinion(dpaudit: Any, mine: Mine) 
 
 def test_the_slip_is_one() -> None:
     """The innocent twin of `slip_of_ours`: unpatched, the accountant is right."""
-    release = Release(label="x", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)))
+    release = Release(label="x", mechanism=make.gaussian(2.0))
     found: Any = min(
         bound.guarantee.epsilon
         for bound in accounting._approximate(compose([release], Neighbouring.REPLACE_ONE), 1e-6, 0.0)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from dpaudit import L2, Gaussian, Header, Ledger, Release
+from dpaudit import Header, Ledger, Release
 from dpaudit.ledger.ledger import Noise
+from tests import make
 
 # As in docs/design.md: 6 = 2 * 3 is the square of the sensitivity, 12 that of sigma, so rho = 6/24 = 0.25.
 HEADER = {
@@ -277,7 +278,7 @@ def test_a_whole_ledger_without_noise_is_not_said_to_be_cut_short(
 ) -> None:
     noise = Noise(source="replayed")
     ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", noise=noise))
-    ledger.append(Release(label="sum", mechanism=Gaussian(sigma=4.0, sensitivity=L2(2.0))))
+    ledger.append(Release(label="sum", mechanism=make.gaussian(4.0, 2.0)))
     ledger.finish()
     path = ledger.write(tmp_path / "l.jsonl")
     result = dpaudit("verify", path, "--rigour", rigour)
@@ -342,11 +343,11 @@ def test_gaussian_noise_under_a_claim_of_pure_dp_hints_at_delta(dpaudit: Any, le
 
 
 def test_of_several_ledgers_what_was_not_checked_is_printed_once(dpaudit: Any, ledger_file: Any) -> None:
-    from dpaudit import L2, Gaussian, Header, Ledger, Release
+    from dpaudit import Header, Ledger, Release
 
     paths = [ledger_file(0.1, name=f"{name}.jsonl") for name in "abcde"]
     declared = Ledger(Header(algorithm="hand-made", unit="row", neighbouring="replace-one"))
-    declared.append(Release(label="x", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))))
+    declared.append(Release(label="x", mechanism=make.gaussian(1.0)))
     declared.finish()
     paths.append(declared.write(paths[0].parent / "f.jsonl"))
     said = " ".join(dpaudit("verify", *paths).stdout.split())

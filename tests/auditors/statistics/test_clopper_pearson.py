@@ -1,7 +1,7 @@
 import math
 
-import mpmath
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit.auditors.statistics.clopper_pearson import (
     epsilon_lower,
@@ -25,12 +25,12 @@ def test_published_vectors() -> None:
 
 @pytest.mark.parametrize(("successes", "trials", "error"), [(3, 40, 0.025), (900, 1000, 1e-6), (1, 9, 0.5)])
 def test_bounds_solve_the_binomial_tail(successes: int, trials: int, error: float) -> None:
-    with mpmath.workdps(60):
+    with mp.workdps(60):
 
-        def at_least(k: int, p: float) -> mpmath.mpf:
-            chance = mpmath.mpf(p)
-            return mpmath.fsum(
-                mpmath.binomial(trials, i) * chance**i * (1 - chance) ** (trials - i)
+        def at_least(k: int, p: float) -> mpf:
+            chance = mpf(p)
+            return mp.fsum(
+                mp.binomial(trials, i) * chance**i * (1 - chance) ** (trials - i)
                 for i in range(k, trials + 1)
             )
 

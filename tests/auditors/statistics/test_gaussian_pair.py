@@ -2,9 +2,9 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit.auditors.statistics.gaussian_pair import (
     LARGEST_EPSILON,
@@ -21,10 +21,10 @@ from dpaudit.auditors.statistics.gaussian_pair import (
 CASES = [(1e-9, 30.0), (1e-3, 30.0), (0.1, 30.0), (1.0, 30.0), (7.0, 20.0), (300.0, 10.0)]
 
 
-def exact(epsilon: float, mu: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+def exact(epsilon: float, mu: float) -> tuple[mpf, mpf]:
     """The two terms of which delta is the difference."""
-    e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-    return mpmath.ncdf(m / 2 - e / m), mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+    e, m = mpf(epsilon), mpf(mu)
+    return mp.ncdf(m / 2 - e / m), mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
 @pytest.mark.parametrize(("mu", "reach"), CASES)
@@ -34,15 +34,15 @@ def test_each_term_is_moved_by_its_margin_and_the_curve_lies_between(mu: float, 
         epsilon = max(0.0, mu * (0.5 * mu - quantile))
         size = 0.5 * mu + epsilon / mu
         margins = [MARGIN * (1.0 + each**2) for each in (size, size + epsilon)]
-        with mpmath.workdps(60):
+        with mp.workdps(60):
             one, two = exact(epsilon, mu)
             for found, truth, margin in zip((_term, _other), (one, two), margins, strict=True):
                 low, high = found(epsilon, mu, -1.0), found(epsilon, mu, 1.0)
-                assert 0.8 * margin <= mpmath.log(truth / low) <= 1.2 * margin
-                assert high == 1.0 or 0.8 * margin <= mpmath.log(high / truth) <= 1.2 * margin
-            delta, width = one - two, 1.3 * (mpmath.expm1(margins[0]) * one + mpmath.expm1(margins[1]) * two)
+                assert 0.8 * margin <= mp.log(truth / low) <= 1.2 * margin
+                assert high == 1.0 or 0.8 * margin <= mp.log(high / truth) <= 1.2 * margin
+            delta, width = one - two, 1.3 * (mp.expm1(margins[0]) * one + mp.expm1(margins[1]) * two)
             assert max(0, delta - width) <= delta_below(epsilon, mu) <= delta
-            assert delta <= delta_above(epsilon, mu) <= min(1, delta + width + mpmath.mpf(5e-324))
+            assert delta <= delta_above(epsilon, mu) <= min(1, delta + width + mpf(5e-324))
 
 
 def test_at_the_ends_of_doubles_the_curve_is_still_on_the_safe_side() -> None:
@@ -56,10 +56,10 @@ def test_at_the_ends_of_doubles_the_curve_is_still_on_the_safe_side() -> None:
 @pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-100])
 def test_epsilon_is_bounded_from_below_and_closely(mu: float, delta: float) -> None:
     found = epsilon_below(delta, mu)
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         if found == 0.0:
             one, two = exact(0.0, mu)
-            assert one - two <= delta * (1 + mpmath.mpf("1e-9"))
+            assert one - two <= delta * (1 + mpf("1e-9"))
             return
         (one, two), (less, lesser) = exact(found, mu), exact(found * (1.0 + 1e-9), mu)
         assert less - lesser < delta <= one - two

@@ -7,9 +7,9 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
@@ -137,12 +137,12 @@ def test_what_may_be_certain_is_no_contradiction() -> None:
 @pytest.mark.parametrize(("m", "r", "v"), [(20, 10, 8), (50, 40, 22), (3, 3, 1)])
 def test_theorem_2_is_its_formula(m: int, r: int, v: int) -> None:
     epsilon, delta = 0.8, 1e-3
-    with mpmath.workdps(40):
-        share = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
-        terms = [mpmath.binomial(r, k) * share**k * (1 - share) ** (r - k) for k in range(r + 1)]
+    with mp.workdps(40):
+        share = 1 / (1 + mp.exp(-mpf(epsilon)))
+        terms = [mp.binomial(r, k) * share**k * (1 - share) ** (r - k) for k in range(r + 1)]
         steepest = max(sum(terms[:k]) / (k * terms[k]) for k in range(1, v + 1))
-        exact = min(1, sum(terms[v:]) * (1 + m * mpmath.mpf(delta) * steepest))
-        assert exact <= one_run_p_value(m, r, v, epsilon, delta) <= exact * (1 + mpmath.mpf("1e-8"))
+        exact = min(1, sum(terms[v:]) * (1 + m * mpf(delta) * steepest))
+        assert exact <= one_run_p_value(m, r, v, epsilon, delta) <= exact * (1 + mpf("1e-8"))
 
 
 def test_a_p_value_is_the_least_of_all_bounds_and_at_most_1() -> None:
@@ -231,18 +231,18 @@ def test_a_bound_that_forgot_the_coins_dependence_would_be_caught() -> None:
 def test_the_gaussian_floor_is_below_the_truth_and_close(mu: float) -> None:
     floor = gaussian_floor(mu)
     ys = [0.0, 5e-324, 1e-300, 1e-30, 1e-5, 0.3, 0.5, 0.9, 1 - 1e-9, 1 - 2**-53, 1.0]
-    with mpmath.workdps(60):
+    with mp.workdps(60):
         for y in ys[1:-1]:
-            exact = mpmath.ncdf(_quantile(y) - mpmath.mpf(mu))
-            assert exact * (1 - mpmath.mpf("1e-8")) - mpmath.mpf("1e-300") <= floor(y) <= exact
+            exact = mp.ncdf(_quantile(y) - mpf(mu))
+            assert exact * (1 - mpf("1e-8")) - mpf("1e-300") <= floor(y) <= exact
     assert (floor(0.0), floor(1.0)) == (0.0, 1.0)
     assert all(floor(a) <= floor(b) for a, b in itertools.pairwise(ys))
 
 
-def _quantile(y: float) -> mpmath.mpf:
+def _quantile(y: float) -> mpf:
     """Phi^-1, from a start in floating point."""
     start = float(norm.ppf(y)) if y > 1e-290 else -math.sqrt(-2 * math.log(y))
-    return mpmath.findroot(lambda x: mpmath.log(mpmath.ncdf(x)) - mpmath.log(mpmath.mpf(y)), start)
+    return mp.findroot(lambda x: mp.log(mp.ncdf(x)) - mp.log(mpf(y)), start)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.3, 0.2), (900.0, 1e-5)])
@@ -251,13 +251,13 @@ def test_the_approximate_floor_is_the_event_and_its_complement(epsilon: float, d
     # Where either bound begins to be positive its terms cancel.
     ends = delta, 1.0 - (1.0 - delta) * math.exp(-epsilon)
     near = [min(1.0, end + k * 2.0**-53) for end in ends for k in range(1, 12)]
-    with mpmath.workdps(40):
+    with mp.workdps(40):
         for y in (0.0, 1e-9, 0.2, 0.5, 0.99, 1.0, *near):
-            grown, d = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(delta)
-            exact = max(0, (mpmath.mpf(y) - d) / grown, 1 - d - grown * (1 - mpmath.mpf(y)))
+            grown, d = mp.exp(mpf(epsilon)), mpf(delta)
+            exact = max(0, (mpf(y) - d) / grown, 1 - d - grown * (1 - mpf(y)))
             for floor in (one, many):
                 assert floor(y) <= exact
-                assert exact - floor(y) <= 3e-13 * (1 - d + grown * (1 - mpmath.mpf(y)))
+                assert exact - floor(y) <= 3e-13 * (1 - d + grown * (1 - mpf(y)))
 
 
 def test_where_all_but_delta_cancels_the_floor_is_still_below_the_truth() -> None:
@@ -266,10 +266,10 @@ def test_where_all_but_delta_cancels_the_floor_is_still_below_the_truth() -> Non
     for _ in range(150):
         epsilon, delta = random.choice([0.0, 1e-16, 1e-14]) * random.random(), float(random.random())
         floors = approximate_floor(epsilon, delta), curve_floor([(epsilon, delta)])
-        with mpmath.workdps(40):
-            grown, d = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(delta)
+        with mp.workdps(40):
+            grown, d = mp.exp(mpf(epsilon)), mpf(delta)
             for k in range(1, 5):
-                y = mpmath.mpf(delta + k * 2.0**-53)
+                y = mpf(delta + k * 2.0**-53)
                 exact = max(0, (y - d) / grown, 1 - d - grown * (1 - y))
                 assert max(floor(float(y)) for floor in floors) <= exact
 

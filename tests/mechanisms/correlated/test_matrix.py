@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit import L2, Curator, Gaussian, Ledger, Release, account, run
+from dpaudit import L2, Curator, Ledger, Release, account, run
 from dpaudit.accountants.filters.filters import ZCDPFilter
 from dpaudit.errors import BudgetExceeded, InputError, InvalidParameter, NormMismatch, ScheduleBroken
 from dpaudit.mechanisms import BufferedToeplitz, LowerTriangular, MatrixMechanism, Toeplitz
@@ -17,6 +17,7 @@ from dpaudit.mechanisms.correlated import strategies
 from dpaudit.mechanisms.correlated.matrix import CorrelatedSums
 from dpaudit.mechanisms.correlated.strategies import Strategy
 from dpaudit.noise.randomness import Randomness, SeededRandomness
+from tests import make
 
 ALARM = 1e-6
 BANDED = Toeplitz(coefficients=(1.0, 0.5, 0.375))
@@ -202,7 +203,7 @@ def test_what_is_no_stream_is_refused_before_anything_is_written() -> None:
         with pytest.raises(InvalidParameter, match="mechanism for a stream"):
             curator.stream(x, "sums")
 
-    for wrong in (Gaussian(sigma=1.0, sensitivity=L2(1.0)), None, "matrix"):
+    for wrong in (make.gaussian(1.0), None, "matrix"):
         assert len(run(algorithm, wrong).ledger.releases) == 0
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, Curator, Gaussian, Header, Ledger, Neighbouring
+from dpaudit import Curator, Header, Ledger, Neighbouring
 from dpaudit.errors import InputError, InvalidParameter, SensitivityTooSmall
 from dpaudit.mechanisms import (
-    DiscreteLaplace,
     FixedSizeSampled,
     OnSample,
     OpaquePureDP,
@@ -19,8 +18,9 @@ from dpaudit.mechanisms import (
     TruncatedPoissonSampled,
 )
 from dpaudit.noise.randomness import Randomness
+from tests import make
 
-QUIET = Gaussian(sigma=1e-6, sensitivity=L2(2.0))
+QUIET = make.gaussian(1e-6, 2.0)
 UNITS, TRIALS = 5, 20_000
 
 
@@ -87,7 +87,7 @@ def test_the_curator_draws_the_sample_and_writes_what_it_rests_on() -> None:
     assert float(run.release_sum(rows, bound=1.0, mechanism=capped, label="b")[0]) == pytest.approx(
         9.0, abs=1e-3
     )
-    counts = FixedSizeSampled(size=7, units=40, mechanism=DiscreteLaplace(scale=1e-3, sensitivity=L1(2.0)))
+    counts = FixedSizeSampled(size=7, units=40, mechanism=make.discrete_laplace(1e-3, 2.0))
     assert float(run.release_sum(rows, bound=1.0, mechanism=counts, label="c")[0]) == 7.0
     for release in run.ledger.releases:
         assert isinstance(release.mechanism, OnSample)
@@ -98,7 +98,7 @@ def test_the_curator_draws_the_sample_and_writes_what_it_rests_on() -> None:
 @pytest.mark.parametrize("relation", list(Neighbouring))
 def test_a_unit_that_makes_place_for_another_moves_the_sum_by_both(relation: Neighbouring) -> None:
     """Under every relation, as another unit is sampled in its place."""
-    inner = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    inner = make.gaussian(1.0)
     for mechanism in (
         FixedSizeSampled(size=2, units=4, mechanism=inner),
         TruncatedPoissonSampled(rate=0.5, most=2, units=4, mechanism=inner),

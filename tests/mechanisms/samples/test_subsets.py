@@ -10,10 +10,8 @@ import pytest
 from scipy import stats
 
 from dpaudit import (
-    L1,
     L2,
     FixedSizeSampled,
-    Gaussian,
     Laplace,
     MatrixMechanism,
     PoissonSampled,
@@ -27,9 +25,10 @@ from dpaudit.mechanisms import Answer, Array, Asked
 from dpaudit.mechanisms.samples import subsets
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness
+from tests import make
 from tests.sweeps import sweep
 
-NOISE = Gaussian(sigma=1.5, sensitivity=L2(2.0))
+NOISE = make.gaussian(1.5, 2.0)
 #: Rows that are alike, rows of zeros, and others.
 ROWS = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [-0.5, 0.5]])
 OUTPUTS = np.array([[0.3, -0.2], [2.5, 1.0], [-4.0, 3.0]])
@@ -57,7 +56,7 @@ SAMPLED: list[tuple[Any, Any]] = [
     (SampledRecords(rate=0.3, records=2, mechanism=NOISE), poisson),
     (TruncatedPoissonSampled(rate=0.3, most=2, units=6, mechanism=NOISE), truncated),
     (FixedSizeSampled(size=2, units=6, mechanism=NOISE), fixed),
-    (PoissonSampled(rate=0.3, mechanism=Laplace(scale=0.8, sensitivity=L1(2.0))), poisson),
+    (PoissonSampled(rate=0.3, mechanism=make.laplace(0.8, 2.0)), poisson),
 ]
 
 
@@ -111,7 +110,7 @@ EMPTY = Answer(query=np.empty(0), output=np.empty(0)), Asked(np.empty(0))
 
 
 def test_random_allocation_is_the_mixture_over_all_turns() -> None:
-    mechanism = RandomAllocation(steps=3, mechanism=Gaussian(sigma=0.7, sensitivity=L2(1.0)))
+    mechanism = RandomAllocation(steps=3, mechanism=make.gaussian(0.7))
     rows, outputs = np.array([[1.0, -0.5], [0.5, 0.25], [0.2, 0.9]]), np.array([0.4, -0.3, 1.2])
     steps = [step(o, at=t + 1, rows=r) for t, (o, r) in enumerate(zip(outputs, rows, strict=True))]
     answers, asked = zip(EMPTY, *steps, strict=True)
@@ -191,7 +190,7 @@ def test_rounding_of_many_rows_is_no_move_and_one_that_moves_among_them_is() -> 
 @pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e5])
 def test_rows_far_longer_than_the_noise_cancel_nowhere(size: float, sigma: float) -> None:
     """Two rows that differ by half a sigma: an output at one of them is e^(1/8) times as likely from it."""
-    mechanism = FixedSizeSampled(size=1, units=2, mechanism=Gaussian(sigma=sigma, sensitivity=L2(1.0)))
+    mechanism = FixedSizeSampled(size=1, units=2, mechanism=make.gaussian(sigma))
     rows = np.array([[size, 0.0], [size + 0.5, 0.0]]) * sigma
     [found] = mechanism.log_densities(rows[:1], rows)
     exact = math.log1p(math.exp(-0.125)) - math.log(4.0 * math.pi) - 2.0 * math.log(sigma)

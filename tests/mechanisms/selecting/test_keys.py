@@ -5,9 +5,9 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.optimize import linprog
 
 from dpaudit import ApproxDP, Claim, Curator, KeySelection, NoNoise, account, run
@@ -36,9 +36,9 @@ def test_each_coin_is_private_for_one_unit(epsilon: float, delta: float, changes
     """The four inequalities of (a, b)-DP for a coin, from 60 digits: no theorem is used."""
     chances = selection("optimal", epsilon, delta, changes).probabilities(10**6)
     with mp.workdps(60):
-        growth, slack = mp.exp(mp.mpf(epsilon) / changes), mp.mpf(delta) / changes
+        growth, slack = mp.exp(mpf(epsilon) / changes), mpf(delta) / changes
         assert chances[0] == 0.0
-        for p, q in itertools.pairwise([*map(mp.mpf, chances), mp.mpf(chances[-1])]):
+        for p, q in itertools.pairwise([*map(mpf, chances), mpf(chances[-1])]):
             assert p <= q <= 1
             assert q <= growth * p + slack
             assert p <= growth * q + slack
@@ -51,9 +51,9 @@ def test_no_coin_could_be_much_likelier() -> None:
     epsilon, delta = 0.7, 1e-7
     chances = selection("optimal", epsilon, delta, 1).probabilities(10**6)
     with mp.workdps(60):
-        p, growth = mp.mpf(0), mp.exp(mp.mpf(epsilon))
+        p, growth = mpf(0), mp.exp(mpf(epsilon))
         for found in chances[1:]:
-            p = min(growth * p + delta, 1 - (1 - p - delta) / growth, mp.mpf(1))
+            p = min(growth * p + delta, 1 - (1 - p - delta) / growth, mpf(1))
             assert abs(found - p) <= 1e-12 * p
     assert chances[-1] == 1.0
 
@@ -63,7 +63,7 @@ def test_the_probabilities_are_those_of_the_theorem(epsilon: float, delta: float
     """Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1: its closed form, in 60 digits."""
     found = selection("optimal", epsilon, delta, 1).probabilities(10**6)
     with mp.workdps(60):
-        e, d = mp.mpf(epsilon), mp.mpf(delta)
+        e, d = mpf(epsilon), mpf(delta)
         growth = mp.expm1(e)
         first = 1 + int(mp.floor(mp.log1p(mp.tanh(e / 2) * (1 / d - 1)) / e))
         reached = mp.expm1(first * e) / growth * d
@@ -74,8 +74,8 @@ def test_the_probabilities_are_those_of_the_theorem(epsilon: float, delta: float
             elif n <= second:
                 expected = reached - (1 - reached + d / growth) * mp.expm1(-(n - first) * e)
             else:
-                expected = mp.mpf(1)
-            assert expected * (1 - mp.mpf(10) ** -12) <= chance <= expected
+                expected = mpf(1)
+            assert expected * (1 - mpf(10) ** -12) <= chance <= expected
         assert len(found) == second + 2
 
 
@@ -114,26 +114,26 @@ def keep_chances(mechanism: KeySelection, most: int) -> list[Any]:
     """The probability of a key with 0, 1, ... units, from the definition of each method."""
     if mechanism.method == "optimal":
         found = mechanism.probabilities(most)
-        return [mp.mpf(found[min(n, len(found) - 1)]) for n in range(most + 1)]
-    scale, threshold = map(mp.mpf, mechanism.noise_and_threshold())
+        return [mpf(found[min(n, len(found) - 1)]) for n in range(most + 1)]
+    scale, threshold = map(mpf, mechanism.noise_and_threshold())
     away = [(threshold - n) / scale for n in range(most + 1)]
     if mechanism.method == "gaussian":
         tails = [mp.erfc(x / mp.sqrt(2)) / 2 for x in away]
     else:
         tails = [mp.exp(-x) / 2 if x >= 0 else 1 - mp.exp(x) / 2 for x in away]
-    return [mp.mpf(0), *tails[1:]]
+    return [mpf(0), *tails[1:]]
 
 
 def largest_delta(mechanism: KeySelection, keys: int, most: int = 5) -> Any:
     """Of all pairs of tables whose `keys` keys differ by one unit each, over all sets that may be kept."""
     with mp.workdps(30):
-        chances, growth = keep_chances(mechanism, most + 1), mp.exp(mp.mpf(mechanism.epsilon))
-        largest = mp.mpf(0)
+        chances, growth = keep_chances(mechanism, most + 1), mp.exp(mpf(mechanism.epsilon))
+        largest = mpf(0)
         # Each key has one unit more in one table: in the same one, or, after a replacement, in either.
         for units in itertools.combinations_with_replacement(range(most), keys):
             for signs in itertools.product((0, 1), repeat=keys):
                 pairs = [(chances[n + s], chances[n + 1 - s]) for n, s in zip(units, signs, strict=True)]
-                excess = mp.mpf(0)
+                excess = mpf(0)
                 for kept in itertools.product((True, False), repeat=keys):
                     p = mp.fprod(a if one else 1 - a for one, (a, _) in zip(kept, pairs, strict=True))
                     q = mp.fprod(b if one else 1 - b for one, (_, b) in zip(kept, pairs, strict=True))
@@ -160,17 +160,17 @@ def test_thresholds_keep_both_halves_of_the_guarantee(
 ) -> None:
     scale, threshold = selection(method, epsilon, delta, changes).noise_and_threshold()
     with mp.workdps(60):
-        s, e, d = mp.mpf(scale), mp.mpf(epsilon), mp.mpf(delta)
-        distance = (mp.mpf(threshold) - mp.mpf(2) ** -32 * s - 1) / s  # the grid rounds up by half a step
+        s, e, d = mpf(scale), mpf(epsilon), mpf(delta)
+        distance = (mpf(threshold) - mpf(2) ** -32 * s - 1) / s  # the grid rounds up by half a step
         if method == "laplace":
             assert changes / s <= e
-            unseen, moved = mp.exp(-distance) / 2, mp.mpf(0)
+            unseen, moved = mp.exp(-distance) / 2, mpf(0)
         else:
             unseen, mu = mp.erfc(distance / mp.sqrt(2)) / 2, mp.sqrt(changes) / s
             moved = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
         assert 1 - (1 - unseen) ** changes + moved <= d
         # And neither is wasted.
-        assert unseen * changes + moved >= d * (1 - mp.mpf(10) ** -4)
+        assert unseen * changes + moved >= d * (1 - mpf(10) ** -4)
 
 
 KEYS = [("ICU", 1), ("ER", 2), ('Ä"\ud800', -(2**63)), ("", 2**63 - 1)]

@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from dpaudit import L1, L2, ApproxDP, Neighbouring, Release
+from dpaudit import L1, L2, ApproxDP, Neighbouring
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon, rho
@@ -21,6 +21,7 @@ from dpaudit.mechanisms import AboveThreshold, GaussianSparseVector, SparseVecto
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.levels import ExactLevel
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
+from tests import make
 from tests.noise.reference import Scripted
 from tests.sweeps import sweep
 
@@ -181,7 +182,7 @@ def test_gaussian_divergences_are_never_below_the_truth(answers: int, monotone: 
 
 
 def test_gaussian_curves_are_never_below_the_truth_and_gain_from_silence() -> None:
-    release = Release(label="x", mechanism=GAUSSIAN)
+    release = make.release(GAUSSIAN)
     found = bounds(compose([release], REPLACE), ApproxDP(epsilon=0.0, delta=1e-3))
     proved = found[0].guarantee
     assert isinstance(proved, ApproxDP)
@@ -191,7 +192,7 @@ def test_gaussian_curves_are_never_below_the_truth_and_gain_from_silence() -> No
         assert excess[excess > 0].sum() <= 1e-3
     # Of a thousand values hardly any is above: far less than if all of them were released.
     long = GaussianSparseVector(sigma=10.0, sensitivity=L2(1.0), answers=1, steps=1000)
-    release = Release(label="x", mechanism=long)
+    release = make.release(long)
     figures = {
         bound.method: bound.guarantee.epsilon  # type: ignore[union-attr]
         for bound in bounds(compose([release], REPLACE), ApproxDP(epsilon=0.0, delta=1e-6))

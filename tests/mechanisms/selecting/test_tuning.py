@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from dpaudit import L1, L2, ApproxDP, Neighbouring, PureDP, Release
+from dpaudit import L1, L2, ApproxDP, Neighbouring, PureDP
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose, for_group
 from dpaudit.accountants.composition.costs import pure_epsilon
@@ -17,10 +17,8 @@ from dpaudit.accountants.pairs.moments import log_moment
 from dpaudit.errors import CannotBound, InputError
 from dpaudit.mechanisms import (
     FixedSizeSampled,
-    Gaussian,
     GaussianSparseVector,
     HiddenSample,
-    Laplace,
     MatrixMechanism,
     NegativeBinomial,
     OpaqueApproxDP,
@@ -38,6 +36,7 @@ from dpaudit.mechanisms import (
 )
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
+from tests import make
 from tests.sweeps import sweep
 
 ALARM = 1e-6
@@ -160,14 +159,14 @@ def test_trials_that_reveal_nothing_cost_no_less_than_nothing(law: Any) -> None:
 
 
 def test_the_geometric_law_costs_three_epsilon() -> None:
-    mechanism = tuned(LAWS[0], (Laplace(scale=2.0, sensitivity=L1(1.0)), 2))
-    found = bounds(compose([Release(label="x", mechanism=mechanism)], ADD), PureDP(epsilon=0.0))
+    mechanism = tuned(LAWS[0], (make.laplace(2.0), 2))
+    found = bounds(make.composition(mechanism), PureDP(epsilon=0.0))
     assert found[0].guarantee == PureDP(epsilon=3.0)
     with pytest.raises(CannotBound):
-        pure_epsilon(tuned(Poisson(mean=3.0), (Laplace(scale=2.0, sensitivity=L1(1.0)), 2)))
+        pure_epsilon(tuned(Poisson(mean=3.0), (make.laplace(2.0), 2)))
 
 
-SGD = PoissonSampled(rate=0.01, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+SGD = PoissonSampled(rate=0.01, mechanism=make.gaussian(1.0))
 
 
 @pytest.mark.parametrize(
@@ -185,19 +184,19 @@ def test_never_looser_than_dp_accounting(law: Any, shape: float) -> None:
 
     sampled = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
     for made, event in (
-        ((Gaussian(sigma=2.0, sensitivity=L2(1.0)), 1), dp_event.GaussianDpEvent(2.0)),
+        ((make.gaussian(2.0), 1), dp_event.GaussianDpEvent(2.0)),
         ((SGD, 1000), dp_event.SelfComposedDpEvent(sampled, 1000)),
     ):
         theirs = RdpAccountant()
         theirs.compose(dp_event.RepeatAndSelectDpEvent(event, law.mean, shape))
-        composition = compose([Release(label="x", mechanism=tuned(law, made))], ADD)
+        composition = make.composition(tuned(law, made))
         ours = bounds(composition, ApproxDP(epsilon=0.0, delta=1e-6))[0].guarantee
         assert isinstance(ours, ApproxDP)
         assert 0.99 < ours.epsilon / theirs.get_epsilon(1e-6) < 1.0
 
 
 def test_groups_are_those_of_a_trial() -> None:
-    mechanism = tuned(LAWS[0], (Laplace(scale=2.0, sensitivity=L1(1.0)), 2))
+    mechanism = tuned(LAWS[0], (make.laplace(2.0), 2))
     grouped, times = for_group(mechanism, 3)
     assert times * pure_epsilon(grouped) == pytest.approx(9.0)
     with pytest.raises(CannotBound):
@@ -211,12 +210,12 @@ def test_trials_without_divergences_are_refused() -> None:
     sampled = FixedSizeSampled(mechanism=leaky, size=1, units=10)
     with pytest.raises(CannotBound):
         log_moment(tuned(LAWS[0], (sampled, 1)), Neighbouring.REPLACE_ONE, mixture_first=True)
-    record = Release(label="x", mechanism=tuned(LAWS[0], (sampled, 1)))
+    record = make.release(tuned(LAWS[0], (sampled, 1)))
     with pytest.raises(CannotBound, match="a fixed-size-sampled mechanism that may reveal everything"):
         bounds(compose([record], Neighbouring.REPLACE_ONE), ApproxDP(epsilon=0.0, delta=1e-6))
 
 
-NOISE = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+NOISE = make.gaussian(2.0)
 BANDS = MatrixMechanism(
     steps=20, sigma=2.0, sensitivity=L2(1.0), separation=2, strategy=Toeplitz(coefficients=(1.0, 0.5))
 )
@@ -241,7 +240,7 @@ def test_trials_may_be_of_any_of_these(one: Any) -> None:
     """The best of several costs more than a trial, and what hides in a sample less than what does not."""
 
     def cost(mechanism: Any) -> float:
-        composed = compose([Release(label="x", mechanism=mechanism)], ADD)
+        composed = make.composition(mechanism)
         guarantee = bounds(composed, ApproxDP(epsilon=0.0, delta=1e-6))[0].guarantee
         assert isinstance(guarantee, ApproxDP)
         return guarantee.epsilon

@@ -1,18 +1,17 @@
 """Tables of losses and choices of bounded range against enumeration, convolution and quadrature in mpmath."""
 
 import functools
-import itertools
 import math
 from collections import defaultdict
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
-from dpaudit import L1, Neighbouring
+from dpaudit import Neighbouring
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import (
     BoundedRangeTerm,
@@ -29,7 +28,8 @@ from dpaudit.accountants.privacy_loss.contour.tables import TablesFactor
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms import AnyMechanism, DiscreteLaplace, RandomizedResponse, Tabulated
+from dpaudit.mechanisms import AnyMechanism, RandomizedResponse, Tabulated
+from tests import make, oracles
 from tests.sweeps import sweep
 
 DIGITS = 60
@@ -45,15 +45,15 @@ def term_of(mechanism: AnyMechanism) -> Term:
 
 def response(epsilon: float, categories: int) -> Law:
     """P and Q read off the definition: output by output."""
-    e = mp.exp(mp.mpf(epsilon))
+    e = mp.exp(mpf(epsilon))
     total = e + categories - 1
-    return {1: e / total, 0: mp.mpf(categories - 2) / total, -1: 1 / total}
+    return {1: e / total, 0: mpf(categories - 2) / total, -1: 1 / total}
 
 
 def discrete_laplace(scale: Any, shift: int) -> Law:
     """Losses in units of 1/scale, all integers beyond either end taken together."""
-    a = mp.exp(-1 / mp.mpf(scale))
-    law: Law = defaultdict(lambda: mp.mpf(0))
+    a = mp.exp(-1 / mpf(scale))
+    law: Law = defaultdict(lambda: mpf(0))
     law[shift] = 1 / (1 + a)
     for k in range(1, shift):
         law[shift - 2 * k] += (1 - a) / (1 + a) * a**k
@@ -61,23 +61,13 @@ def discrete_laplace(scale: Any, shift: int) -> Law:
     return law
 
 
-def convolved(*laws: Law) -> Law:
-    total: Law = {0: mp.mpf(1)}
-    for law in laws:
-        longer: Law = defaultdict(lambda: mp.mpf(0))
-        for (loss, p), (more, q) in itertools.product(total.items(), law.items()):
-            longer[loss + more] += p * q
-        total = longer
-    return total
-
-
-def delta_of(law: Law, epsilon: Any, unit: Any = 1) -> Any:
-    return mp.fsum(p * -mp.expm1(epsilon - unit * loss) for loss, p in law.items() if unit * loss > epsilon)
+def composed(*terms: tuple[Term, int]) -> PrivacyLoss:
+    return PrivacyLoss.compose(terms)
 
 
 def encloses(loss: PrivacyLoss, epsilon: float, truth: Any, excess: float) -> None:
     found = loss.delta(epsilon)
-    assert mp.mpf(found.lower) <= truth <= mp.mpf(found.upper)
+    assert mpf(found.lower) <= truth <= mpf(found.upper)
     assert found.upper <= truth * (1 + excess)
     assert found.lower >= truth * (1 - excess)
 
@@ -85,8 +75,8 @@ def encloses(loss: PrivacyLoss, epsilon: float, truth: Any, excess: float) -> No
 def encloses_epsilon(loss: PrivacyLoss, law: Law, unit: Any, delta: float) -> None:
     """Both ends, by the exact curve."""
     lower, upper = loss.epsilon(delta)
-    assert delta_of(law, mp.mpf(upper), unit) <= mp.mpf(delta)
-    assert lower == 0.0 or delta_of(law, mp.mpf(lower), unit) >= mp.mpf(delta)
+    assert oracles.law_delta(law, mpf(upper), unit) <= mpf(delta)
+    assert lower == 0.0 or oracles.law_delta(law, mpf(lower), unit) >= mpf(delta)
     assert upper - lower <= 1e-9 * upper
 
 
@@ -96,31 +86,29 @@ def encloses_epsilon(loss: PrivacyLoss, law: Law, unit: Any, delta: float) -> No
 @pytest.mark.parametrize(("epsilon", "categories"), [(1.0, 8), (0.1, 3), (3.0, 100), (1.0, 10**5)])
 @pytest.mark.parametrize("count", [1, 2, 7, 50])
 def test_response_by_enumeration(epsilon: float, categories: int, count: int) -> None:
-    loss = PrivacyLoss.compose([(term_of(RandomizedResponse(epsilon=epsilon, categories=categories)), count)])
+    loss = composed((term_of(RandomizedResponse(epsilon=epsilon, categories=categories)), count))
     assert loss.method == "lattice"
     with mp.workdps(DIGITS):
-        law = convolved(*[response(epsilon, categories)] * count)
+        law = oracles.convolved(*[response(epsilon, categories)] * count)
         for share in (0.0, 0.13, 0.53, 0.87):  # no atom that a rounding could move across
             at = share * epsilon * count
-            encloses(loss, at, delta_of(law, mp.mpf(at), mp.mpf(epsilon)), 1e-10)
+            encloses(loss, at, oracles.law_delta(law, mpf(at), mpf(epsilon)), 1e-10)
         for delta in (1e-3, 1e-6, 1e-12, 1e-30):
-            lower, upper = loss.epsilon(delta)
-            assert delta_of(law, mp.mpf(upper), mp.mpf(epsilon)) <= mp.mpf(delta)
-            assert lower == 0.0 or delta_of(law, mp.mpf(lower), mp.mpf(epsilon)) >= mp.mpf(delta)
+            encloses_epsilon(loss, law, mpf(epsilon), delta)
 
 
 def test_as_many_categories_as_doubles_count_and_the_largest_epsilons() -> None:
-    many = PrivacyLoss.compose([(term_of(RandomizedResponse(epsilon=1.0, categories=10**308)), 3)])
+    many = composed((term_of(RandomizedResponse(epsilon=1.0, categories=10**308)), 3))
     assert many.delta(0.0).upper < 1e-280
-    huge = PrivacyLoss.compose([(term_of(RandomizedResponse(epsilon=2000.0, categories=5)), 2)])
+    huge = composed((term_of(RandomizedResponse(epsilon=2000.0, categories=5)), 2))
     assert huge.epsilon(1e-6).upper == pytest.approx(4000.0, rel=1e-6)
 
 
 def test_without_the_middle_answer_the_figure_would_be_larger() -> None:
     """The planted fault: the pair of two categories, which the oracle tells from the right one."""
     with mp.workdps(DIGITS):
-        truth = delta_of(convolved(*[response(1.0, 8)] * 50), mp.mpf(20))
-    assert PrivacyLoss.compose([(PureTerm(1.0), 50)]).delta(20.0).lower > 100 * truth
+        truth = oracles.law_delta(oracles.convolved(*[response(1.0, 8)] * 50), mpf(20))
+    assert composed((PureTerm(1.0), 50)).delta(20.0).lower > 100 * truth
 
 
 # --- discrete Laplace -------------------------------------------------------------------------------
@@ -129,50 +117,48 @@ def test_without_the_middle_answer_the_figure_would_be_larger() -> None:
 @pytest.mark.parametrize(("scale", "shift"), [(6.0, 2), (2.0, 3), (0.7, 2), (100.0, 7)])
 @pytest.mark.parametrize("count", [1, 5, 20])
 def test_discrete_laplace_by_convolution(scale: float, shift: int, count: int) -> None:
-    term = term_of(DiscreteLaplace(scale=scale, sensitivity=L1(float(shift))))
-    loss = PrivacyLoss.compose([(term, count)])
+    term = term_of(make.discrete_laplace(scale, float(shift)))
+    loss = composed((term, count))
     assert isinstance(term, DiscreteTerm)
     with mp.workdps(DIGITS):
-        exact = 1 / mp.mpf(scale)
-        unit = mp.mpf(term.losses[-1]) / shift
-        assert exact <= unit <= exact * (1 + mp.mpf(2) ** -47)
+        exact = 1 / mpf(scale)
+        unit = mpf(term.losses[-1]) / shift
+        assert exact <= unit <= exact * (1 + mpf(2) ** -47)
         # Of what the rounded quotient stands for both ends are bounds; of the mechanism, the upper.
-        law = convolved(*[discrete_laplace(1 / unit, shift)] * count)
-        own = convolved(*[discrete_laplace(scale, shift)] * count)
+        law = oracles.convolved(*[discrete_laplace(1 / unit, shift)] * count)
+        own = oracles.convolved(*[discrete_laplace(scale, shift)] * count)
         for share in (0.0, 0.3, 0.9):
             at = share * shift * count / scale
-            encloses(loss, at, delta_of(law, mp.mpf(at), unit), 1e-9)
-            assert delta_of(own, mp.mpf(at), exact) <= loss.delta(at).upper
+            encloses(loss, at, oracles.law_delta(law, mpf(at), unit), 1e-9)
+            assert oracles.law_delta(own, mpf(at), exact) <= loss.delta(at).upper
         for delta in (1e-2, 1e-6, 1e-12):
             encloses_epsilon(loss, law, unit, delta)
 
 
 def test_a_sensitivity_between_two_integers_is_the_lower_one() -> None:
     for whole, value in ((0, 0.5), (1, 1.7), (3, 3.9)):
-        [*found] = losses(DiscreteLaplace(scale=2.0, sensitivity=L1(value)), Neighbouring.REPLACE_ONE)
-        assert found == losses(
-            DiscreteLaplace(scale=2.0, sensitivity=L1(float(whole))), Neighbouring.REPLACE_ONE
-        )
+        [*found] = losses(make.discrete_laplace(2.0, value), Neighbouring.REPLACE_ONE)
+        assert found == losses(make.discrete_laplace(2.0, float(whole)), Neighbouring.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0, 30.0])
 @pytest.mark.parametrize("parts", [(1, 1), (1, 2), (2, 3), (1, 1, 1, 1), (4, 1, 2)])
 def test_one_coordinate_is_the_worst_split(scale: float, parts: tuple[int, ...]) -> None:
     with mp.workdps(DIGITS):
-        unit = 1 / mp.mpf(scale)
+        unit = 1 / mpf(scale)
         single = discrete_laplace(scale, sum(parts))
-        split = convolved(*(discrete_laplace(scale, part) for part in parts))
+        split = oracles.convolved(*(discrete_laplace(scale, part) for part in parts))
         for step in range(-8, 9):
             at = unit * sum(parts) * step / 8
-            assert delta_of(split, at, unit) <= delta_of(single, at, unit) + mp.mpf("1e-50")
+            assert oracles.law_delta(split, at, unit) <= oracles.law_delta(single, at, unit) + mpf("1e-50")
         # The oracle is no tautology: what is moved by less does not dominate.
-        assert delta_of(split, mp.mpf(0), unit) > delta_of(
+        assert oracles.law_delta(split, mpf(0), unit) > oracles.law_delta(
             discrete_laplace(scale, sum(parts) - 1), unit * (sum(parts) - 1), unit
         )
 
 
 def test_moves_without_number_are_any_pair_of_their_epsilon() -> None:
-    assert term_of(DiscreteLaplace(scale=1e4, sensitivity=L1(5000.0))) == PureTerm(0.5)
+    assert term_of(make.discrete_laplace(1e4, 5000.0)) == PureTerm(0.5)
 
 
 # --- tables -----------------------------------------------------------------------------------------
@@ -186,19 +172,13 @@ def table(losses: list[float], weights: list[float], infinity: float = 0.0) -> T
         rows[-loss] += weight / (1.0 + math.exp(loss))
     total = math.fsum(rows.values())
     kept = sorted(rows.items())
-    return Tabulated(
-        losses=tuple(loss for loss, _ in kept),
-        probabilities=tuple(p / total * (1.0 - infinity) for _, p in kept),
-        infinity=infinity,
-        justification="counted",
-    )
+    found, masses = zip(*((loss, p / total * (1.0 - infinity)) for loss, p in kept), strict=True)
+    return Tabulated(losses=found, probabilities=masses, infinity=infinity, justification="counted")
 
 
 def rows_of(mechanism: Tabulated) -> Law:
     """As given, in the numbers that stand there: their sum is 1 but for rounding."""
-    return {
-        mp.mpf(loss): mp.mpf(p) for loss, p in zip(mechanism.losses, mechanism.probabilities, strict=True)
-    }
+    return {mpf(loss): mpf(p) for loss, p in zip(mechanism.losses, mechanism.probabilities, strict=True)}
 
 
 STEPPED = table([0.1, 0.3, 0.7], [0.5, 0.3, 0.2])
@@ -208,14 +188,14 @@ UNEVEN = table([0.1, 0.2 * math.sqrt(2.0), 0.7123], [0.5, 0.3, 0.2])
 @pytest.mark.parametrize("mechanism", [STEPPED, UNEVEN], ids=["stepped", "uneven"])
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_a_table_by_convolution(mechanism: Tabulated, count: int) -> None:
-    loss = PrivacyLoss.compose([(term_of(mechanism), count)])
+    loss = composed((term_of(mechanism), count))
     assert loss.method == "lattice"
     with mp.workdps(DIGITS):
-        law = convolved(*[rows_of(mechanism)] * count)
+        law = oracles.convolved(*[rows_of(mechanism)] * count)
         mass = mp.fsum(law.values())
         for share in (0.0, 0.31, 0.77, 0.93):
             at = share * mechanism.losses[-1] * count
-            truth = delta_of(law, mp.mpf(at))
+            truth = oracles.law_delta(law, mpf(at))
             found = loss.delta(at)
             assert found.lower <= truth * (2 - mass) * (1 + 1e-14) <= found.upper * (1 + 1e-14)
             assert found.upper - found.lower <= 1e-9 * truth
@@ -224,15 +204,10 @@ def test_a_table_by_convolution(mechanism: Tabulated, count: int) -> None:
 def test_a_table_that_is_a_response_is_that_response() -> None:
     eight = RandomizedResponse(epsilon=1.0, categories=8)
     weights = [1.0, 6.0, math.e]
-    same = Tabulated(
-        losses=(-1.0, 0.0, 1.0),
-        probabilities=tuple(w / math.fsum(weights) for w in weights),
-        justification="counted",
-    )
+    shares = tuple(w / math.fsum(weights) for w in weights)
+    same = Tabulated(losses=(-1.0, 0.0, 1.0), probabilities=shares, justification="counted")
     for delta in (1e-3, 1e-12, 1e-30):
-        one, other = (
-            PrivacyLoss.compose([(term_of(mechanism), 40)]).epsilon(delta) for mechanism in (eight, same)
-        )
+        one, other = (composed((term_of(mechanism), 40)).epsilon(delta) for mechanism in (eight, same))
         assert one.upper == pytest.approx(other.upper, rel=1e-11)
 
 
@@ -240,8 +215,8 @@ def test_long_tables_and_many_runs_take_the_contour() -> None:
     """A discretised Gaussian of a thousand rows is close to the Gaussian; its company damps the contour."""
     rng = np.random.default_rng(3)
     uneven = table(sorted(rng.uniform(0.001, 1.0, 40).tolist()), rng.uniform(0.1, 1.0, 40).tolist())
-    mixed = PrivacyLoss.compose([(term_of(uneven), 30), (GaussianTerm(0.4), 2)])
-    alone = PrivacyLoss.compose([(term_of(uneven), 30)])
+    mixed = composed((term_of(uneven), 30), (GaussianTerm(0.4), 2))
+    alone = composed((term_of(uneven), 30))
     assert mixed.method == alone.method == "contour"
     for loss, width in ((mixed, 1e-9), (alone, 1e-6)):
         lower, upper = loss.epsilon(1e-6)
@@ -265,26 +240,26 @@ def test_mass_at_infinity_is_revealed_whatever_else_there_is() -> None:
     term = term_of(lossy)
     assert isinstance(term, DiscreteTerm)
     assert term.infinite == pytest.approx(1e-7, rel=1e-9)
-    loss = PrivacyLoss.compose([(term, 10), (GaussianTerm(0.1), 1)])
+    loss = composed((term, 10), (GaussianTerm(0.1), 1))
     assert loss.delta(1e5).upper == pytest.approx(1e-6, rel=1e-6)
     with pytest.raises(CannotBound, match="revealed"):
         loss.epsilon(9e-7)
-    rest = PrivacyLoss.compose([(term_of(table([0.2, 0.5], [0.5, 0.5])), 10), (GaussianTerm(0.1), 1)])
+    rest = composed((term_of(table([0.2, 0.5], [0.5, 0.5])), 10), (GaussianTerm(0.1), 1))
     assert loss.delta(1.0).upper == pytest.approx(rest.delta(1.0).upper + 1e-6, rel=1e-5)
 
 
 def test_a_table_whose_masses_exceed_one_loses_none() -> None:
     """What they exceed it by is counted as revealed."""
     over = Tabulated(losses=(-0.5, 0.0, 0.5), probabilities=(0.3, 0.2, 0.5 + 5e-10), justification="x")
-    found = PrivacyLoss.compose([(term_of(over), 1)]).delta(0.4)
+    found = composed((term_of(over), 1)).delta(0.4)
     assert found.upper >= (0.5 + 5e-10) * -math.expm1(-0.1)
 
 
 def test_a_table_on_one_side_is_no_worse_than_its_largest_loss() -> None:
     """All of P at one loss, the rest of Q elsewhere: that says (0.5, 0)-DP in both orders, and no more."""
     crude = Tabulated(losses=(0.5,), probabilities=(1.0,), justification="x")
-    loss = PrivacyLoss.compose([(term_of(crude), 20)])
-    assert loss.epsilon(1e-6).upper == PrivacyLoss.compose([(PureTerm(0.5), 20)]).epsilon(1e-6).upper
+    loss = composed((term_of(crude), 20))
+    assert loss.epsilon(1e-6).upper == composed((PureTerm(0.5), 20)).epsilon(1e-6).upper
     assert loss.epsilon(1e-6).upper < 10.0
 
 
@@ -306,19 +281,18 @@ def test_no_table(rows: tuple[float, ...], masses: tuple[float, ...], infinite: 
         DiscreteTerm(rows, masses, infinite)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1])
-def test_no_range(bad: float) -> None:
-    with pytest.raises(InvalidParameter):
-        BoundedRangeTerm(bad)
-
-
-def test_past_what_is_computed() -> None:
-    with pytest.raises(CannotBound):
-        BoundedRangeTerm(2e6)
-    with pytest.raises(CannotBound):
-        DiscreteTerm((0.0, 2e6), (0.5, 0.5))
-    with pytest.raises(CannotBound):
-        collect([(DiscreteTerm((-1.0, 1.0), (0.2, 0.8)), 10**13)])
+@pytest.mark.parametrize(
+    ("refused", "error"),
+    [
+        *((lambda bad=bad: BoundedRangeTerm(bad), InvalidParameter) for bad in (math.nan, math.inf, -0.1)),
+        (lambda: BoundedRangeTerm(2e6), CannotBound),
+        (lambda: DiscreteTerm((0.0, 2e6), (0.5, 0.5)), CannotBound),
+        (lambda: collect([(DiscreteTerm((-1.0, 1.0), (0.2, 0.8)), 10**13)]), CannotBound),
+    ],
+)
+def test_no_range_and_past_what_is_computed(refused: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        refused()
 
 
 # --- bounded range ----------------------------------------------------------------------------------
@@ -327,7 +301,7 @@ def test_past_what_is_computed() -> None:
 def range_delta(epsilon: Any, x: Any) -> Any:
     """The closed form on [-epsilon, epsilon]; below it all is told apart."""
     if x >= epsilon:
-        return mp.mpf(0)
+        return mpf(0)
     if x <= -epsilon:
         return 1 - mp.exp(x)
     return (mp.exp(epsilon / 2) - mp.exp(x / 2)) ** 2 / mp.expm1(epsilon)
@@ -337,7 +311,7 @@ def test_no_choice_of_bounded_range_exceeds_the_closed_form_and_two_outputs_atta
     rng = np.random.default_rng(7)
     for epsilon in (0.1, 1.0, 4.0):
         places = np.linspace(-epsilon, epsilon, 9).tolist()
-        largest_deltas = {x: float(range_delta(mp.mpf(epsilon), mp.mpf(x))) for x in places}
+        largest_deltas = {x: float(range_delta(mpf(epsilon), mpf(x))) for x in places}
         for _ in range(300):
             size = int(rng.integers(2, 7))
             q = rng.dirichlet(np.full(size, 0.3)) + 1e-12
@@ -353,24 +327,24 @@ def test_no_choice_of_bounded_range_exceeds_the_closed_form_and_two_outputs_atta
             top = (epsilon + x) / 2.0
             p_top = (math.exp(epsilon) - math.exp(top)) / math.expm1(epsilon)
             attained = p_top * -math.expm1(x - top)
-            assert attained == pytest.approx(float(range_delta(mp.mpf(epsilon), mp.mpf(x))), rel=1e-9)
+            assert attained == pytest.approx(float(range_delta(mpf(epsilon), mpf(x))), rel=1e-9)
 
 
 @sweep("epsilon", [0.01, 0.1, 1.0, 5.0, 40.0], everyday=(0, 2, -1))
 def test_one_choice_is_the_closed_form(epsilon: float) -> None:
-    loss = PrivacyLoss.compose([(BoundedRangeTerm(epsilon), 1)])
+    loss = composed((BoundedRangeTerm(epsilon), 1))
     with mp.workdps(30):
         for share in (0.0, 0.3, 0.9, 0.999):
             at = share * epsilon
-            encloses(loss, at, range_delta(mp.mpf(epsilon), mp.mpf(at)), 1e-5)
+            encloses(loss, at, range_delta(mpf(epsilon), mpf(at)), 1e-5)
 
 
 @sweep("epsilon", [0.1, 1.0, 5.0], everyday=(0, -1))
 def test_two_choices_by_quadrature(epsilon: float) -> None:
     """One loss integrated against the other's curve."""
-    loss = PrivacyLoss.compose([(BoundedRangeTerm(epsilon), 2)])
+    loss = composed((BoundedRangeTerm(epsilon), 2))
     with mp.workdps(30):
-        e = mp.mpf(epsilon)
+        e = mpf(epsilon)
         for share in (0.0, 0.5, 1.3, 1.9):
             at = share * e
             cuts = sorted({-e, *(x for x in (at - e, at + e) if -e < x < e), e})
@@ -389,7 +363,7 @@ def test_many_choices_between_two_lattices(epsilon: float, count: int) -> None:
     total = np.fft.irfft(np.fft.rfft(single, 1 << 18) ** count, 1 << 18)
     step = 2.0 * epsilon / cells
     low = -count * epsilon + step * np.arange(len(total))
-    loss = PrivacyLoss.compose([(BoundedRangeTerm(epsilon), count)])
+    loss = composed((BoundedRangeTerm(epsilon), count))
     for at in (0.2 * epsilon * math.sqrt(count), epsilon * math.sqrt(count)):
         below, above = (
             float(total @ np.maximum(-np.expm1(at - low - shift), 0.0)) for shift in (0.0, count * step)
@@ -414,7 +388,7 @@ TERMS: list[Term] = [
 
 def moment(term: Term, s: Any) -> Any:
     if isinstance(term, BoundedRangeTerm):
-        e = mp.mpf(term.epsilon)
+        e = mpf(term.epsilon)
         return mp.quad(lambda x: mp.exp(x / 2 + s * x), mp.linspace(-e, e, 9)) / (4 * mp.sinh(e / 2))
     assert isinstance(term, DiscreteTerm)
     rows = list(zip(term.losses, term.probabilities, strict=True))
@@ -428,12 +402,12 @@ def test_the_factor_is_the_moment_along_the_line_and_decays_as_proved(term: Term
     assert isinstance(factor, BoundedRangeFactor | TablesFactor)
     along_line = functools.cache(lambda at: moment(term, mp.mpc(c, at)))
     with mp.workdps(40):
-        start = moment(term, mp.mpf(c))
+        start = moment(term, mpf(c))
         found = factor.cumulant(c)
         assert abs(found.value - 3 * mp.log(start)) <= found.error
         assert found.error <= 1e-12 * (1.0 + abs(found.value))
-        step = mp.mpf("1e-8")
-        near = [3 * mp.log(moment(term, mp.mpf(c) + k * step)) for k in (-1, 1)]
+        step = mpf("1e-8")
+        near = [3 * mp.log(moment(term, mpf(c) + k * step)) for k in (-1, 1)]
         assert found.slope == pytest.approx(float((near[1] - near[0]) / (2 * step)), rel=1e-6, abs=1e-12)
         bent = (near[0] + near[1] - 6 * mp.log(start)) / step**2
         assert found.curvature == pytest.approx(float(bent), rel=1e-5, abs=1e-12)
@@ -442,7 +416,7 @@ def test_the_factor_is_the_moment_along_the_line_and_decays_as_proved(term: Term
         exact = [(along_line(at) / start) ** 3 for at in t.tolist()] if term != TERMS[2] else []
         for at, truth in enumerate(exact):
             computed = mp.exp(mp.mpc(float(along.log_modulus[at]), float(along.phase[at])))
-            assert abs(truth - computed) <= abs(computed) * mp.expm1(float(along.error[at])) + mp.mpf("1e-35")
+            assert abs(truth - computed) <= abs(computed) * mp.expm1(float(along.error[at])) + mpf("1e-35")
         lower, upper = t[1:-1], t[2:]
         bounds = factor.decay(c, lower, upper)
         for one, other, bound in zip(lower.tolist(), upper.tolist(), bounds.tolist(), strict=True):
@@ -485,7 +459,7 @@ ANY = st.one_of(
     EPSILON.map(BoundedRangeTerm),
     st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(3, 50)).map(term_of),
     st.builds(
-        lambda scale, moves: term_of(DiscreteLaplace(scale=scale, sensitivity=L1(float(moves)))),
+        lambda scale, moves: term_of(make.discrete_laplace(scale, float(moves))),
         st.floats(1.0, 30.0),
         st.integers(2, 9),
     ),
@@ -500,10 +474,10 @@ def largest(term: Term) -> float:
 @given(ANY, st.integers(1, 30), st.sampled_from([1e-2, 1e-6, 1e-15, 1e-30]), st.booleans())
 def test_laws(term: Term, count: int, delta: float, beside: bool) -> None:
     rest: list[tuple[Term, int]] = [(GaussianTerm(0.3), 2)] if beside else []
-    found = PrivacyLoss.compose([(term, count), *rest]).epsilon(delta)
-    more = PrivacyLoss.compose([(term, count + 1), *rest]).epsilon(delta)
-    parted = PrivacyLoss.compose([(term, 1), *rest, (term, count - 1)]).epsilon(delta)
-    pure = PrivacyLoss.compose([(PureTerm(largest(term)), count), *rest]).epsilon(delta)
+    found = composed((term, count), *rest).epsilon(delta)
+    more = composed((term, count + 1), *rest).epsilon(delta)
+    parted = composed((term, 1), *rest, (term, count - 1)).epsilon(delta)
+    pure = composed((PureTerm(largest(term)), count), *rest).epsilon(delta)
     assert found.lower <= found.upper <= more.upper * (1.0 + 1e-12)
     assert parted == found
     assert found.upper <= pure.upper * (1.0 + 1e-9)
@@ -523,7 +497,7 @@ def test_a_smaller_epsilon_costs_less(one: float, other: float, count: int) -> N
         BoundedRangeTerm,
         lambda epsilon: term_of(RandomizedResponse(epsilon=epsilon, categories=5)),
     ):
-        low, high = (PrivacyLoss.compose([(kind(e), count)]).epsilon(1e-6) for e in (small, large))
+        low, high = (composed((kind(e), count)).epsilon(1e-6) for e in (small, large))
         assert low.lower <= high.upper * (1.0 + 1e-12)
 
 
@@ -542,8 +516,8 @@ def test_beside_sampled_and_laplace_noise() -> None:
     rest: list[tuple[Term, int]] = [(SampledGaussianTerm(1.0, 0.1), 20), (LaplaceTerm(0.2), 3)]
     eight = term_of(RandomizedResponse(epsilon=0.3, categories=8))
     for term in (BoundedRangeTerm(0.3), eight):
-        found = PrivacyLoss.compose([(term, 5), *rest]).epsilon(1e-6)
-        pure = PrivacyLoss.compose([(PureTerm(0.3), 5), *rest]).epsilon(1e-6)
+        found = composed((term, 5), *rest).epsilon(1e-6)
+        pure = composed((PureTerm(0.3), 5), *rest).epsilon(1e-6)
         alone = PrivacyLoss.compose(rest).epsilon(1e-6)
         assert alone.lower < found.lower <= found.upper < pure.lower
         assert found.upper - found.lower <= 1e-6 * found.upper
@@ -555,13 +529,11 @@ def test_both_factors_agree_where_a_range_is_cut_into_a_fine_table() -> None:
     edges = np.linspace(-epsilon, epsilon, cells + 1)
     masses = np.diff(np.exp(0.5 * edges))
     term = DiscreteTerm(tuple(edges[1:].tolist()), tuple((masses / masses.sum()).tolist()))
-    fine, exact = (
-        PrivacyLoss.compose([(one, 3)]).epsilon(1e-5).upper for one in (term, BoundedRangeTerm(epsilon))
-    )
+    fine, exact = (composed((one, 3)).epsilon(1e-5).upper for one in (term, BoundedRangeTerm(epsilon)))
     assert exact <= fine <= exact + 3.1 * (edges[1] - edges[0])
 
 
 def test_a_table_of_nothing_finite_is_refused_by_name() -> None:
     nothing = Tabulated(losses=(0.0,), probabilities=(0.0,), infinity=1.0, justification="all is revealed")
     with pytest.raises(CannotBound, match="everything is revealed"):
-        PrivacyLoss.compose([(term_of(nothing), 1)]).epsilon(1e-3)
+        composed((term_of(nothing), 1)).epsilon(1e-3)

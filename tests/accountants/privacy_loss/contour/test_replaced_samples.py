@@ -3,14 +3,14 @@
 import math
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as theirs
+from mpmath import mp, mpf
 from scipy.stats import norm
 
-from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, PoissonSampled, Release
+from dpaudit import ApproxDP, Neighbouring, PoissonSampled
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile, rdp_profile
@@ -30,6 +30,7 @@ from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import (
     replaced_point,
 )
 from dpaudit.errors import CannotBound
+from tests import make
 from tests.sweeps import sweep
 
 REPLACE = Neighbouring.REPLACE_ONE
@@ -40,14 +41,12 @@ def mechanism(
     rate: float, sigma: float, bound: float | None, sensitivity: float | None = None
 ) -> PoissonSampled:
     moved = sensitivity if sensitivity is not None else 2.0 * (bound or 1.0)
-    return PoissonSampled(
-        rate=rate, mechanism=Gaussian(sigma=sigma, sensitivity=L2(moved)), contribution=bound
-    )
+    return PoissonSampled(rate=rate, mechanism=make.gaussian(sigma, moved), contribution=bound)
 
 
-def one_run(mu: float, rate: float, epsilon: float) -> mp.mpf:
+def one_run(mu: float, rate: float, epsilon: float) -> mpf:
     """P(x > edge) - e^epsilon Q(x > edge), the loss being epsilon at the edge; solved in w = e^(mu x)."""
-    m, q, grown = mp.mpf(mu), mp.mpf(rate), mp.exp(mp.mpf(epsilon))
+    m, q, grown = mpf(mu), mpf(rate), mp.exp(mpf(epsilon))
     a = q * mp.exp(-m * m / 2)
     linear = (1 - q) * (grown - 1)
     edge = mp.log((linear + mp.sqrt(linear**2 + 4 * a * a * grown)) / (2 * a)) / m
@@ -70,7 +69,7 @@ def test_the_loss_and_its_point_are_each_others_inverse(mu: float, rate: float) 
     x = np.linspace(-9.0, 9.0, 37)
     with mp.workdps(60):
         for at, found in zip(x.tolist(), replaced_loss(x, mu, rate).tolist(), strict=True):
-            up, down = (1 - rate + rate * mp.exp(s * mu * mp.mpf(at) - mp.mpf(mu) ** 2 / 2) for s in (1, -1))
+            up, down = (1 - rate + rate * mp.exp(s * mu * mpf(at) - mpf(mu) ** 2 / 2) for s in (1, -1))
             assert abs(found - mp.log(up / down)) <= 1e-13 * abs(mp.log(up / down))
     loss = replaced_loss(x, mu, rate)
     told_apart = np.abs(loss) > 1e-6
@@ -110,7 +109,7 @@ def test_no_other_two_parts_within_the_bound_cost_more(epsilon: float) -> None:
 def test_runs_agree_with_dp_accounting(
     rate: float, sigma: float, count: int, delta: float, most: float
 ) -> None:
-    releases = [Release(label="r", mechanism=mechanism(rate, sigma, 1.0), count=count)]
+    releases = [make.release(mechanism(rate, sigma, 1.0), count)]
     profile = pld_profile(compose(releases, REPLACE))
     assert isinstance(profile, LossProfile)
     lower, upper = profile.bracket(delta)
@@ -135,7 +134,7 @@ def test_the_factor_is_the_moment_and_decays_as_proved(mu: float, rate: float, c
 
     def moment(s: Any) -> Any:
         def integrand(x: Any) -> Any:
-            up, down = (1 - rate + rate * mp.exp(sign * mu * x - mp.mpf(mu) ** 2 / 2) for sign in (1, -1))
+            up, down = (1 - rate + rate * mp.exp(sign * mu * x - mpf(mu) ** 2 / 2) for sign in (1, -1))
             return mp.npdf(x) * mp.exp((s + 1) * mp.log(up) - s * mp.log(down))
 
         return mp.quad(integrand, mp.linspace(-14, 20, 18))
@@ -177,7 +176,7 @@ def test_without_the_bound_or_where_it_is_no_help_nothing_is_amplified() -> None
 
 def test_divergences_are_amplified_too_and_never_below_the_exact_curve() -> None:
     for rate, sigma, count in ((0.01, 1.0, 1000), (0.2, 2.0, 30)):
-        found = compose([Release(label="r", mechanism=mechanism(rate, sigma, 1.0), count=count)], REPLACE)
+        found = make.composition((mechanism(rate, sigma, 1.0), count), relation=REPLACE)
         exact, renyi = pld_profile(found).epsilon(1e-6), rdp_profile(found).epsilon(1e-6)
         assert exact <= renyi <= 1.5 * exact
 
@@ -188,7 +187,7 @@ def test_balls_have_no_such_amplification() -> None:
 
 
 def test_a_bound_on_the_part_amplifies_laplace_noise_more() -> None:
-    noise = Laplace(scale=1.0, sensitivity=L1(2.0))
+    noise = make.laplace(1.0, 2.0)
     bounded, plain = (PoissonSampled(rate=0.1, mechanism=noise, contribution=c) for c in (1.0, None))
     known, unknown = (
         PrivacyLoss.compose([(term, 100) for term, _ in losses(one, REPLACE)]).epsilon(1e-6).upper
@@ -199,7 +198,7 @@ def test_a_bound_on_the_part_amplifies_laplace_noise_more() -> None:
 
 
 def test_in_balls_a_ledger_keeps_the_noise_alone() -> None:
-    found = compose([Release(label="r", mechanism=mechanism(0.01, 1.0, 1.0), count=10)], REPLACE)
+    found = make.composition((mechanism(0.01, 1.0, 1.0), 10), relation=REPLACE)
     bound = interval_bound(found, ApproxDP(epsilon=1.0, delta=1e-6)).guarantee
     unsampled = PrivacyLoss.compose([(GaussianTerm(2.0), 10)]).epsilon(1e-6)
     assert isinstance(bound, ApproxDP)

@@ -1,54 +1,47 @@
 """Two sampled runs against the integral of one run's closed form; brackets of up to thirty."""
 
-import mpmath as mp
+from functools import partial
+
 import pytest
+from mpmath import mp, mpf
 
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.accountants.privacy_loss.lattice.splitting import Split
+from tests import oracles
 from tests.sweeps import sweep
 
 Sampled = SampledGaussianTerm | SampledLaplaceTerm
 
 
-def alone(term: Sampled, x: mp.mpf) -> mp.mpf:
-    """The curve of the noise alone at any real x: for x < 0 by delta(x) = 1 - e^x + e^x delta(-x)."""
-    if x < 0:
-        return 1 - mp.exp(x) + mp.exp(x) * alone(term, -x)
-    if isinstance(term, SampledLaplaceTerm):
-        return max(-mp.expm1((x - term.epsilon) / 2), mp.mpf(0))
-    mu = mp.mpf(term.mu)
-    return mp.ncdf(mu / 2 - x / mu) - mp.exp(x) * mp.ncdf(-mu / 2 - x / mu)
+def one_run(term: Sampled, x: mpf, *, mixture_first: bool) -> mpf:
+    """One sampled run's curve at any real x."""
+    alone = (
+        partial(oracles.laplace_delta, term.epsilon)
+        if isinstance(term, SampledLaplaceTerm)
+        else partial(oracles.gaussian_delta, term.mu)
+    )
+    return oracles.sampled_delta(alone, term.rate, x, mixture_first=mixture_first)
 
 
-def one_run(term: Sampled, x: mp.mpf, *, mixture_first: bool) -> mp.mpf:
-    """One sampled run's curve at any real x, by joint convexity with equality."""
-    q, gained = mp.mpf(term.rate), mp.expm1(x)
-    weight = q if mixture_first else q - (1 - q) * gained
-    if weight <= 0:
-        return mp.mpf(0)
-    inner = 1 + gained / weight
-    return -gained if inner <= 0 else weight * alone(term, mp.log(inner))
-
-
-def two_runs(term: Sampled, epsilon: float, *, mixture_first: bool) -> mp.mpf:
+def two_runs(term: Sampled, epsilon: float, *, mixture_first: bool) -> mpf:
     """The first run's loss is integrated over; u is the noise's own loss, `bare` its law without the unit."""
-    q, e = mp.mpf(term.rate), mp.mpf(epsilon)
+    q, e = mpf(term.rate), mpf(epsilon)
 
-    def rest(u: mp.mpf) -> mp.mpf:
+    def rest(u: mpf) -> mpf:
         ratio = 1 - q + q * mp.exp(u)
         sign = 1 if mixture_first else -1
-        share = ratio if mixture_first else mp.mpf(1)
+        share = ratio if mixture_first else mpf(1)
         return share * one_run(term, e - sign * mp.log(ratio), mixture_first=mixture_first)
 
     if isinstance(term, SampledLaplaceTerm):
-        m, sign = mp.mpf(term.epsilon), 1 if mixture_first else -1
+        m, sign = mpf(term.epsilon), 1 if mixture_first else -1
         # The other run's curve has kinks at its own extreme losses.
         odds = [(mp.exp(sign * e) / (1 - q + q * mp.exp(u)) - 1 + q) / q for u in (-m, m)]
         kinks = [mp.log(one) for one in odds if mp.exp(-m) < one < mp.exp(m)]
         breaks = sorted([*mp.linspace(-m, m, 3), *kinks])
         between = mp.quad(lambda u: rest(u) * mp.exp(-(u + m) / 2) / 4, breaks)
         return rest(-m) / 2 + rest(m) * mp.exp(-m) / 2 + between
-    mu = mp.mpf(term.mu)
+    mu = mpf(term.mu)
     # Where the first run's loss leaves the other that of a likely u, the integrand changes within rate.
     odds = [(mp.exp(e) / (1 - q + q * mp.exp(u)) - 1 + q) / q for u in range(-9, 10, 3)]
     turns = [mp.log(one) / mu + mu / 2 for one in odds if one > 0]
@@ -67,7 +60,7 @@ TERMS: list[Sampled] = [
 def misses(term: Sampled, delta: float, *, epsilons_too: bool = True) -> list[str]:
     """Which ends of the brackets at one delta are on the wrong side of two runs' truth."""
 
-    def truth_at(x: float) -> mp.mpf:
+    def truth_at(x: float) -> mpf:
         return max(two_runs(term, x, mixture_first=order) for order in (True, False))
 
     loss = PrivacyLoss.compose([(term, 2)])

@@ -16,13 +16,14 @@ from dpaudit.algorithms.papers.wang_hegde_2019.perturbed_q import PerturbedQLear
 from dpaudit.algorithms.papers.wang_hegde_2019.q_learning import ReLUNetwork
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment, Proof
-from dpaudit.claims.sensitivity import L2, RKHS
+from dpaudit.claims.sensitivity import RKHS
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.ledger.ledger import Header, Ledger
-from dpaudit.mechanisms import ExponentialKernel, Gaussian, GaussianProcess
+from dpaudit.mechanisms import ExponentialKernel, GaussianProcess
 from dpaudit.noise.paths import FloatPath
+from tests import make
 
 REWARDS = middle_rewards()
 
@@ -213,7 +214,7 @@ def test_their_noise_is_drawn_so_and_other_noise_as_ever() -> None:
     points = np.array([0.0, 0.5, 0.5 + 1e-12])
 
     def ask(data: Any, curator: Curator) -> Any:
-        number = curator.release(np.zeros(3), Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="numbers")
+        number = curator.release(np.zeros(3), make.gaussian(1.0), label="numbers")
         return number, curator.function(process, lambda _: np.zeros(1), "f", (1,))(points)
 
     transcript = Transcript()
