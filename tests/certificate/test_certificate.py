@@ -7,20 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit import (
-    ZCDP,
-    ApproxDP,
-    Certificate,
-    Claim,
-    Curator,
-    Header,
-    Ledger,
-    OpaquePureDP,
-    Partition,
-    PoissonSampled,
-    judge,
-    run,
-)
+from dpaudit import ZCDP, ApproxDP, Certificate, Claim, Curator, Ledger, OpaquePureDP, Partition, judge, run
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.certificate.certificate import Sampled
@@ -37,15 +24,8 @@ from tests import make
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
 GAUSSIAN = make.gaussian(4.0, 2.0)
 DISCRETE = make.discrete_gaussian(4.0, 2.0)
-AUDIT = Audit(
-    method="replay",
-    claim=CLAIM,
-    pairs=1,
-    trials=2,
-    seed=0,
-    about="transcript",
-    not_checked=(Condition(code=Code.RARE_EVENTS),),
-)
+RARE = (Condition(code=Code.RARE_EVENTS),)
+AUDIT = Audit(method="replay", claim=CLAIM, pairs=1, trials=2, seed=0, about="transcript", not_checked=RARE)
 
 
 def ledger(*mechanisms: AnyMechanism, seed: int | None = None, **options: Any) -> Ledger:
@@ -58,11 +38,8 @@ def ledger(*mechanisms: AnyMechanism, seed: int | None = None, **options: Any) -
 
 def in_floating_point(found: Ledger) -> Ledger:
     """The same run as it is written where numpy drew its noise."""
-    ledger = Ledger(found.header.model_copy(update={"noise": Noise(sampler="numpy-float64")}))
-    for release in found:
-        ledger.append(release.model_copy(update={"grid": None}))
-    ledger.finish()
-    return ledger
+    header = found.header.model_copy(update={"noise": Noise(sampler="numpy-float64")})
+    return make.ledger(*(release.model_copy(update={"grid": None}) for release in found), **dict(header))
 
 
 def certificate(found: Ledger) -> Certificate:
@@ -182,9 +159,7 @@ def test_a_certificate_is_held_against_its_ledger() -> None:
 def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
     false = Premise(name="enough rows", left=5, relation=">=", right=9)
     own = CLAIM.model_copy(update={"premises": (false,), "assumptions": ("rewards are public",)})
-    found = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=own))
-    found.append(make.release(GAUSSIAN, label="sum"))
-    found.finish()
+    found = make.ledger(GAUSSIAN, neighbouring="replace-one", claim=own)
     costlier = own.model_copy(update={"guarantee": ZCDP(rho=0.7)})
     for claim in (own, costlier):  # the innocent twins
         made = judge(found, account(found, claim), [], command="")
@@ -192,10 +167,7 @@ def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
         assert made.proof == "NOT_PROVED"
     for less, words in (
         ({"premises": ()}, "the premise enough rows"),
-        (
-            {"premises": (Premise(name="enough rows", left=9, relation=">=", right=9),)},
-            "the premise enough rows",
-        ),
+        ({"premises": (false.model_copy(update={"left": 9}),)}, "the premise enough rows"),
         ({"assumptions": ()}, "the assumption 'rewards are public'"),
         ({"view": View.FINAL_OUTPUT}, "the view 'all-releases'"),
     ):
@@ -235,9 +207,7 @@ def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
 
 
 def test_an_exact_sampler_does_not_silence_the_warning_for_a_line_off_its_grid() -> None:
-    forged = Ledger(ledger(GAUSSIAN).header)
-    forged.append(make.release(GAUSSIAN, label="off"))
-    forged.finish()
+    forged = make.ledger(make.release(GAUSSIAN, label="off"), **dict(ledger(GAUSSIAN).header))
     with pytest.raises(NotCertifiable, match="release 'off' lacks the grid"):
         certificate(forged)
 
@@ -259,10 +229,9 @@ def test_the_warning_stays_for_a_sampler_of_the_authors_own() -> None:
 
 
 def test_an_unknown_sampler_is_refused() -> None:
-    header: dict[str, Any] = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one"}
-    Header(**header, noise={"sampler": "opendp-discrete"})
+    make.header(noise={"sampler": "opendp-discrete"})
     with pytest.raises(InvalidParameter, match="numpy-float64"):
-        Header(**header, noise={"sampler": "numpy"})
+        make.header(noise={"sampler": "numpy"})
 
 
 def test_two_runs_differ_and_a_seeded_one_can_be_repeated() -> None:
@@ -273,7 +242,7 @@ def test_two_runs_differ_and_a_seeded_one_can_be_repeated() -> None:
     assert b"".join(seeded[0].lines()) == b"".join(seeded[1].lines())
     assert seeded[0].header.run is None
     with pytest.raises(InvalidParameter):
-        Header(algorithm="a", unit="row", neighbouring="replace-one", run="mine")
+        make.header(run="mine")
 
 
 def test_parameters_cannot_change_behind_the_hash() -> None:
@@ -304,14 +273,10 @@ def test_parameters_may_have_the_names_of_verdicts(tmp_path: Path) -> None:
 
 
 def test_sampling_is_read_off_the_releases() -> None:
-    sampled = PoissonSampled(rate=0.25, mechanism=GAUSSIAN)
-    made = ledger(GAUSSIAN)
-    assert certificate(made).sampling == ()
+    assert certificate(ledger(GAUSSIAN)).sampling == ()
     claim = Claim(ApproxDP(epsilon=9.0, delta=1e-6))
-    other = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one", claim=claim))
-    other.append(make.release(sampled, label="step"))
-    other.finish()
-    assert certificate(other).sampling == (Sampled(label="step", rate=0.25),)
+    other = make.ledger(make.poisson(GAUSSIAN, 0.25), claim=claim)
+    assert certificate(other).sampling == (Sampled(label="r", rate=0.25),)
 
 
 def test_an_audit_of_another_claim_is_no_evidence_about_this_one(record: dict[str, Any]) -> None:
@@ -332,11 +297,8 @@ def test_no_audit_finds_more_than_it_could_have_refuted(record: dict[str, Any]) 
 
 
 def test_another_part_of_a_split_is_another_release() -> None:
-    made = ledger(GAUSSIAN)
-    parts = Ledger(made.header)
-    part = Partition(part="first")
-    parts.append(make.release(GAUSSIAN, partition=part, label="half", grid=GAUSSIAN.grid))
-    parts.finish()
+    half = make.release(GAUSSIAN, part="first", grid=GAUSSIAN.grid)
+    parts = make.ledger(half, **dict(ledger(GAUSSIAN).header))
     found = certificate(parts)
     assert found.releases[0].partition == Partition(part="first")
     moved = found.releases[0].model_copy(update={"partition": None})

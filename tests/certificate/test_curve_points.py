@@ -8,11 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from dpaudit.certificate.curve_points import CurvePoints, trade_off
 from dpaudit.errors import InvalidParameter
-
-
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Balle and Wang (2018), Theorem 8, in plain floating point."""
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+from tests import oracles
 
 
 def curve(points: Any) -> CurvePoints:
@@ -43,7 +39,7 @@ def test_points_that_are_no_curve_are_refused(points: Any) -> None:
 
 @given(mu=st.floats(0.1, 4.0), alpha=st.floats(0.0, 1.0))
 def test_the_trade_off_is_never_above_the_truth_and_close_to_it(mu: float, alpha: float) -> None:
-    points = [(step / 50, gaussian_delta(step / 50, mu)) for step in range(1500)]
+    points = [(step / 50, float(oracles.gaussian_delta(mu, step / 50))) for step in range(1500)]
     truth = float(ndtr(ndtri(1 - alpha) - mu))
     found = trade_off(points, alpha)
     assert found <= truth + 1e-12

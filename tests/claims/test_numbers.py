@@ -13,32 +13,18 @@ import pydantic
 import pytest
 
 import dpaudit
-from dpaudit import (
-    GDP,
-    L1,
-    L2,
-    RDP,
-    ZCDP,
-    ApproxDP,
-    Claim,
-    Curator,
-    Ledger,
-    Neighbouring,
-    NoNoise,
-    PoissonSampled,
-    PureDP,
-)
+from dpaudit import GDP, L1, L2, RDP, ZCDP, ApproxDP, Claim, Curator, Ledger, Neighbouring, NoNoise, PureDP
 from dpaudit.claims.arguments import lengths, number, whole
 from dpaudit.errors import InputError, InvalidParameter
 from dpaudit.ledger.header import Header
-from dpaudit.mechanisms import KINDS, Exponential, SmoothGaussian, SparseVector, TreeAggregation
+from dpaudit.mechanisms import KINDS, Exponential, SmoothGaussian, SparseVector
 from dpaudit.models import as_double, down, up
 from tests import make
 from tests.mechanisms.examples import EXAMPLES
 
 F, D = fractions.Fraction, decimal.Decimal
-HEADER = Header(algorithm="any", unit="user", neighbouring="add-or-remove-one")
-LOCAL = Header(algorithm="any", unit="user", neighbouring="replace-one", trust_model="local", users=3)
+HEADER = make.header(unit="user")
+LOCAL = make.header("replace-one", unit="user", trust_model="local", users=3)
 SIGNED: tuple[type[Any], ...] = (np.int8, np.int16, np.int32, np.int64)
 UNSIGNED: tuple[type[Any], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
 FLOATS: tuple[type[Any], ...] = (np.float16, np.float32, np.float64, np.longdouble)
@@ -54,14 +40,7 @@ NOT_FINITE: tuple[Any, ...] = (
     *(D("nan"), D("snan"), D("inf"), np.longdouble("1e4000"), 10**400, F(10**400)),
 )
 #: No double equals them, and what lies beside them.
-BETWEEN: tuple[Any, ...] = (
-    F(1, 3),
-    D("0.1"),
-    np.longdouble(1) / 3,
-    2**53 + 1,
-    F(2**53 + 1),
-    np.uint64(2**64 - 1),
-)
+BETWEEN = (F(1, 3), D("0.1"), np.longdouble(1) / 3, 2**53 + 1, F(2**53 + 1), np.uint64(2**64 - 1))
 
 
 def curator(header: Header = HEADER) -> Curator:
@@ -73,82 +52,46 @@ def lined(made: Curator, *found: Any) -> Any:
     return [np.asarray(each).tolist() for each in found], made.ledger.releases[0].to_json()
 
 
-def of_sum(bound: Any) -> Any:
-    made = curator()
-    noise = make.gaussian(1.0, 2.0)
-    return lined(made, made.release_sum(np.full((5, 2), 9.0), bound=bound, mechanism=noise, label="x"))
+def charged(call: Callable[[Curator, Any], Any], header: Header = HEADER) -> Callable[[Any], Any]:
+    """What a new curator releases where the number enters, and the line of the ledger."""
+
+    def of(value: Any) -> Any:
+        made = curator(header)
+        return lined(made, call(made, value))
+
+    return of
 
 
-def of_gram(bound: Any) -> Any:
-    made = curator()
-    noise = make.gaussian(1.0, 4.0)
-    return lined(made, made.release_gram(np.full((5, 2), 9.0), bound=bound, mechanism=noise, label="x"))
+TREE = make.tree(1.0, 4, 2.0)
+SPARSE = SparseVector(epsilon=1.0, sensitivity=L1(1.0), answers=1, monotone=False)
+SMOOTH = SmoothGaussian(alpha=12.0, beta=0.05, dimension=1, epsilon=1.0, delta=0.1)
 
 
-def of_counts(bound: Any) -> Any:
-    made = curator()
-    noise = make.laplace(1.0, 2.0)
-    cells = np.array([[0, 1, 2], [1, 1, 1]])
-    released = made.release_counts(cells, shape=(3,), bound=bound, mechanism=noise, label="x")
-    return lined(made, released)
+def on_sum(noise: Any, label: str = "x") -> dict[str, Any]:
+    return {"mechanism": noise, "label": label}
 
 
 def of_stream(bound: Any) -> Any:
     made = curator()
-    tree = TreeAggregation(sigma=1.0, steps=4, sensitivity=L2(2.0))
-    stream = made.stream(tree, "x", (2,), bound=bound)
+    stream = made.stream(TREE, "x", (2,), bound=bound)
     return lined(made, stream.add(np.full((3, 2), 9.0)), stream.add(np.ones((1, 2))))
 
 
 def of_batches(bound: Any) -> Any:
     made = curator()
-    noise = PoissonSampled(mechanism=make.gaussian(1.0, 2.0), rate=0.5)
-    batches = made.batches(noise, "x", (2,), bound=bound)
+    batches = made.batches(make.poisson(make.gaussian(1.0, 2.0), 0.5), "x", (2,), bound=bound)
     batches.add(np.full((len(batches.draw(4)), 2), 9.0))
     return lined(made, batches.noisy())
 
 
-def of_choice(sensitivity: Any) -> Any:
-    made = curator()
-    found = made.select([1.0, 5.0], Exponential(epsilon=1.0), label="x", score_sensitivity=sensitivity)
-    return lined(made, found)
-
-
 def of_threshold(threshold: Any) -> Any:
     made = curator()
-    noise = SparseVector(epsilon=1.0, sensitivity=L1(1.0), answers=1, monotone=False)
-    comparisons = made.sparse_vector(noise, "x", threshold=threshold)
+    comparisons = made.sparse_vector(SPARSE, "x", threshold=threshold)
     return lined(made, comparisons.above(1.9), comparisons.above(2.0), comparisons.ended)
 
 
-def of_scale(scale: Any) -> Any:
-    made = curator()
-    noise = SmoothGaussian(alpha=12.0, beta=0.05, dimension=1, epsilon=1.0, delta=0.1)
-    return lined(made, made.release_smooth([1.0], scale, noise, label="x"))
-
-
-def of_count(count: Any) -> Any:
-    made = curator()
-    noise = make.gaussian(1.0)
-    return lined(made, made.release(np.ones((2, 3)), noise, label="x", count=count))
-
-
-def of_shape(length: Any) -> Any:
-    made = curator()
-    tree = TreeAggregation(sigma=1.0, steps=4, sensitivity=L2(2.0))
-    return lined(made, made.stream(tree, "x", (length,), bound=1.0).add(np.ones((3, 2))))
-
-
-def of_mapped_shape(length: Any) -> Any:
-    made = curator()
-    noise: Any = {"mechanism": make.gaussian(1.0, 2.0), "label": "x", "bound": 1.0}
-    return lined(made, made.release_sum([[1.0, 2.0]], map=lambda row: row, shape=(length,), **noise))
-
-
 def of_draw(units: Any) -> Any:
-    made = curator()
-    noise = make.gaussian(1.0, 2.0)
-    return made.batches(noise, "x", (2,), bound=1.0).draw(units).tolist()
+    return curator().batches(make.gaussian(1.0, 2.0), "x", (2,), bound=1.0).draw(units).tolist()
 
 
 def of_seed(seed: Any) -> Any:
@@ -169,15 +112,27 @@ def of_epsilon(count: Any) -> Any:
     return dpaudit.epsilon(noise, delta=1e-5, count=count, neighbouring=Neighbouring.ZERO_OUT).to_json()
 
 
+ROWS = np.full((5, 2), 9.0)
+CELLS = np.array([[0, 1, 2], [1, 1, 1]])
+
+
 REAL: dict[str, Callable[[Any], Any]] = {
-    "release_sum(bound)": of_sum,
-    "release_gram(bound)": of_gram,
-    "release_counts(bound)": of_counts,
+    "release_sum(bound)": charged(
+        lambda c, x: c.release_sum(ROWS, bound=x, **on_sum(make.gaussian(1.0, 2.0)))
+    ),
+    "release_gram(bound)": charged(
+        lambda c, x: c.release_gram(ROWS, bound=x, **on_sum(make.gaussian(1.0, 4.0)))
+    ),
+    "release_counts(bound)": charged(
+        lambda c, x: c.release_counts(CELLS, shape=(3,), bound=x, **on_sum(make.laplace(1.0, 2.0)))
+    ),
     "stream(bound)": of_stream,
     "batches(bound)": of_batches,
-    "select(score_sensitivity)": of_choice,
+    "select(score_sensitivity)": charged(
+        lambda c, x: c.select([1.0, 5.0], Exponential(epsilon=1.0), label="x", score_sensitivity=x)
+    ),
     "sparse_vector(threshold)": of_threshold,
-    "release_smooth(local_scale)": of_scale,
+    "release_smooth(local_scale)": charged(lambda c, x: c.release_smooth([1.0], x, SMOOTH, label="x")),
     "PureDP": lambda value: PureDP(epsilon=value),
     "ApproxDP": lambda value: ApproxDP(epsilon=value, delta=0.5),
     "ZCDP": lambda value: ZCDP(rho=value),
@@ -189,9 +144,15 @@ REAL: dict[str, Callable[[Any], Any]] = {
     "number": lambda value: number(value, "x"),
 }
 COUNTS: dict[str, Callable[[Any], Any]] = {
-    "release(count)": of_count,
-    "stream(shape)": of_shape,
-    "release_sum(shape)": of_mapped_shape,
+    "release(count)": charged(
+        lambda c, x: c.release(np.ones((2, 3)), make.gaussian(1.0), label="x", count=x)
+    ),
+    "stream(shape)": charged(lambda c, x: c.stream(TREE, "x", (x,), bound=1.0).add(np.ones((3, 2)))),
+    "release_sum(shape)": charged(
+        lambda c, x: c.release_sum(
+            [[1.0, 2.0]], map=lambda row: row, shape=(x,), bound=1.0, **on_sum(make.gaussian(1.0, 2.0))
+        )
+    ),
     "batches.draw": of_draw,
     "public_seed": of_seed,
     "user": of_user,
@@ -300,7 +261,7 @@ def test_noise_is_rounded_down_and_what_it_has_to_hide_up() -> None:
     noise = make.gaussian(third, third)
     assert F(noise.sigma) < third < F(noise.sensitivity.value)
     assert F(make.laplace(D("0.1"), D("0.1")).scale) <= F(1, 10)
-    sampled = PoissonSampled(mechanism=noise, rate=third, contribution=third)
+    sampled = make.poisson(noise, third, third)  # type: ignore[arg-type]
     assert F(sampled.rate) > third
     assert sampled.contribution is not None
     assert F(sampled.contribution) > third

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit import Header, Ledger, Neighbouring, Release, run
+from dpaudit import Ledger, Release, run
 from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.files import LedgerSink
 from tests import make
@@ -27,10 +27,6 @@ class FullDisk(LedgerSink):
         super().write(line)
 
 
-def header() -> Header:
-    return Header(algorithm="a", unit="u", neighbouring=Neighbouring.REPLACE_ONE)
-
-
 def failing(*arguments: Any, **options: Any) -> Any:
     raise OSError(28, "No space left on device")
 
@@ -40,13 +36,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     path = tmp_path / "l.jsonl"
-    ledger = Ledger(header())
-    ledger.finish()
-    ledger.write(path)
+    make.ledger().write(path)
     old = path.read_bytes()
-    longer = Ledger(header())
-    longer.append(RELEASE)
-    longer.finish()
+    longer = make.ledger(RELEASE)
     with monkeypatch.context() as patch:
         patch.setattr(*((Path, "replace") if step == "replace" else (os, "fsync")), failing)
         with pytest.raises(OSError, match="No space"):
@@ -58,7 +50,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
 
 
 def test_a_release_that_cannot_be_written_is_not_sampled(tmp_path: Path) -> None:
-    ledger = Ledger(header(), sink=FullDisk(tmp_path / "l.jsonl", room=2))
+    ledger = Ledger(make.header(), sink=FullDisk(tmp_path / "l.jsonl", room=2))
     ledger.append(RELEASE)
     before = ledger.hash
     with pytest.raises(OSError, match="No space"):
@@ -76,7 +68,7 @@ def test_a_ledger_written_to_a_file_is_read_back_from_it_wherever_the_process_go
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ledger = Ledger(header(), sink=LedgerSink("l.jsonl"))
+    ledger = Ledger(make.header(), sink=LedgerSink("l.jsonl"))
     ledger.append(RELEASE)
     (tmp_path / "elsewhere").mkdir()
     assert list(ledger) == [RELEASE]
@@ -90,7 +82,7 @@ def test_a_ledger_written_to_a_file_is_read_back_from_it_wherever_the_process_go
 
 def test_a_file_that_another_run_wrote_is_not_taken_for_this_runs(tmp_path: Path) -> None:
     def written(*releases: Release) -> Ledger:
-        ledger = Ledger(header(), sink=LedgerSink(tmp_path / "l.jsonl"))
+        ledger = Ledger(make.header(), sink=LedgerSink(tmp_path / "l.jsonl"))
         for release in releases:
             ledger.append(release)
         ledger.finish()

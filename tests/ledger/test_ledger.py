@@ -12,7 +12,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit import L2, ZCDP, Claim, Gaussian, Ledger, Neighbouring, Partition, Release, run
+from dpaudit import L2, ZCDP, Claim, Gaussian, Ledger, Partition, Release, run
 from dpaudit.errors import (
     DpauditError,
     InputError,
@@ -27,7 +27,6 @@ from dpaudit.errors import (
     UnhashedLedger,
     UsageError,
 )
-from dpaudit.ledger.ledger import Header
 from tests import make
 from tests.sweeps import sweep
 
@@ -121,19 +120,10 @@ RELEASES = st.builds(
 def test_what_is_written_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory, releases: list[Release], parameters: dict[str, Any]
 ) -> None:
-    header = Header(
-        algorithm="a",
-        unit="u",
-        neighbouring=Neighbouring.ZERO_OUT,
-        parameters=parameters,
-        claim=Claim(ZCDP(rho=1.0)),
-    )
-    ledger = Ledger(header)
-    for release in releases:
-        ledger.append(release)
-    ledger.finish()
+    claim = Claim(ZCDP(rho=1.0))
+    ledger = make.ledger(*releases, neighbouring="zero-out", parameters=parameters, claim=claim)
     again = Ledger.read(ledger.write(tmp_path_factory.getbasetemp() / "round.jsonl"))
-    assert (again.header, again.releases, again.hash) == (header, tuple(releases), ledger.hash)
+    assert (again.header, again.releases, again.hash) == (ledger.header, tuple(releases), ledger.hash)
     assert again.complete
     assert again.claim == ledger.claim
     assert list(again.lines()) == list(ledger.lines())
@@ -155,12 +145,8 @@ def test_a_file_by_hand_is_read_only_with_permission_and_never_certifiable(tmp_p
 
 def test_a_slip_in_the_last_line_by_hand_is_never_passed_over(tmp_path: Path) -> None:
     release = BY_HAND.splitlines()[1]
-    for slip in (
-        release[:-1],
-        release.replace("1,", "1,,"),
-        release.replace("2.449489742783178", "NaN"),
-        "x",
-    ):
+    of_release = (release[:-1], release.replace("1,", "1,,"), release.replace("2.449489742783178", "NaN"))
+    for slip in (*of_release, "x"):
         refused(tmp_path / "l.jsonl", BY_HAND + slip, allow_unhashed=True, allow_truncated=True)
 
 
@@ -317,30 +303,24 @@ def test_writing_a_ledger_without_hashes_gives_it_none(tmp_path: Path, footer: s
 
 
 def test_a_ledger_made_without_hashes_reads_back(tmp_path: Path) -> None:
-    ledger = Ledger(Header(algorithm="elsewhere", unit="user", neighbouring="zero-out"), hashed=False)
-    ledger.append(Release(label="sums", mechanism=gaussian(), count=2))
+    ledger = Ledger(make.header("zero-out"), hashed=False)
+    ledger.append(make.release(gaussian(), 2))
     assert ledger.hash == ""
     again = Ledger.read(ledger.write(tmp_path / "ledger.jsonl"), allow_unhashed=True)
-    assert (again.header, again.releases, again.hash, again.hashed) == (
-        ledger.header,
-        ledger.releases,
-        "",
-        False,
-    )
+    assert (again.header, again.releases, again.hash) == (ledger.header, ledger.releases, "")
+    assert not again.hashed
 
 
 def test_writing_a_ledger_made_by_hand_finishes_it(tmp_path: Path) -> None:
-    ledger = Ledger(Header(algorithm="by hand", unit="row", neighbouring=Neighbouring.REPLACE_ONE))
-    ledger.append(Release(label="x", mechanism=gaussian()))
+    ledger = Ledger(make.header())
+    ledger.append(make.release(gaussian()))
     path = ledger.write(tmp_path / "ledger.jsonl")
     assert Ledger.read(path).complete
     Ledger.read(path).require_certifiable()
 
 
 def test_writing_a_ledger_that_was_cut_short_does_not(tmp_path: Path) -> None:
-    ledger = Ledger(Header(algorithm="by hand", unit="row", neighbouring=Neighbouring.REPLACE_ONE))
-    ledger.append(Release(label="x", mechanism=gaussian()))
-    ledger.finish()
+    ledger = make.ledger(gaussian())
     lines = ledger.write(tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "cut.jsonl").write_bytes(b"".join(lines[:-1]))
     cut = Ledger.read(tmp_path / "cut.jsonl", allow_truncated=True)

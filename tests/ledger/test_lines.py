@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 import dpaudit.ledger.blocks
 import dpaudit.ledger.file
-from dpaudit import GDP, L1, L2, ZCDP, Gaussian, Laplace, Ledger, Neighbouring, Partition, PureDP, Release
+from dpaudit import GDP, L1, L2, ZCDP, Gaussian, Laplace, Ledger, Partition, PureDP, Release
 from dpaudit.errors import DpauditError, InvalidParameter, LedgerTampered, LedgerTruncated, RecordAfterFooter
 from dpaudit.ledger.blocks import in_blocks, read_block, read_line
 from dpaudit.ledger.columns import PlainReleases
 from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.ledger import Header, encode
+from dpaudit.ledger.ledger import encode
 from dpaudit.ledger.numbers import canonical
 from tests import make
 
-HEADER = Header(algorithm="a", unit="u", neighbouring=Neighbouring.REPLACE_ONE)
+HEADER = make.header("replace-one", unit="u")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 SCALES = st.floats(5e-324, 1.7e308) | st.sampled_from(
     [1.0, 2.0, 1e-7, 1e-6, 1e20, 1e21, 1e22, 123456789012345.0]
@@ -55,44 +55,12 @@ RELEASES = st.builds(
     | st.builds(lambda x: PureDP(epsilon=x), SIZES)
     | st.builds(lambda x: GDP(mu=x), SIZES),
 ).flatmap(lambda r: st.sampled_from([r, *gridded(r)]))
-#: What may stand in the place of some part of a line.
 SPELLINGS = [
-    *(b"0", b"-0", b"1", b"2.0", b"1e0", b"1E5", b"1e5", b"01", b"1e-7", b"1e-07", b"0.0000001", b"0.000001"),
-    *(
-        b"1e-06",
-        b"-1",
-        b"1e400",
-        b"1e21",
-        b"1e+21",
-        b"100000000000000000000",
-        b"9007199254740993",
-        b"1.",
-        b".5",
-    ),
-    *(b"1.50", b"NaN", b"null", b"true", b'"1"', b'"l1"', b'"l2"', b'"sigma"', b'"scale"', b'"gaussian"'),
-    *(
-        b'"laplace"',
-        b'"kind"',
-        b'"a\\u0041"',
-        b'"\xc3\xa4"',
-        b'"\xe4"',
-        b'"\xed\xa0\x80"',
-        b'"\x7f"',
-        b'"\t"',
-    ),
-    *(
-        b'""',
-        b" ",
-        b"{",
-        b"}",
-        b",",
-        b"\r",
-        b"\xef\xbb\xbf",
-        b'"proved"',
-        b'"values"',
-        b'"zcdp"',
-        b'"pure-dp"',
-    ),
+    *b"0 -0 1 2.0 1e0 1E5 1e5 01 1e-7 1e-07 0.0000001 0.000001 1e-06 -1 1e400 1e21 1e+21 1. .5 1.50".split(),
+    *b"100000000000000000000 9007199254740993 NaN null true { } ,".split(),
+    *b'"1" "l1" "l2" "sigma" "scale" "gaussian" "laplace" "kind" "proved" "values" "zcdp" "pure-dp"'.split(),
+    *(b'"a\\u0041"', b'"\xc3\xa4"', b'"\xe4"', b'"\xed\xa0\x80"', b'"\x7f"', b'"\t"', b'""', b" ", b"\r"),
+    b"\xef\xbb\xbf",
 ]
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[0-9][0-9.e+-]*|[{},:]')
 
@@ -154,10 +122,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(st.lists(RELEASES, max_size=4))
 def test_both_ways_read_what_was_written(path: Path, releases: list[Release]) -> None:
-    ledger = Ledger(HEADER)
-    for release in releases:
-        ledger.append(release)
-    ledger.finish()
+    ledger = make.ledger(*releases, **dict(HEADER))
     ledger.write(path)
     found = both_agree(path)
     assert found == (HEADER, tuple(releases), True, True, ledger.hash)
@@ -210,12 +175,12 @@ def test_the_quick_way_takes_the_common_lines(release: Release) -> None:
 
 
 def test_the_documented_mechanisms_take_the_quick_way(tmp_path: Path) -> None:
-    ledger = Ledger(HEADER)
+    made = []
     for sigma in (1.5, 2.0, 1e-7, 3.4641016151377544, 1e22):
         noise = make.gaussian(sigma)
-        ledger.append(Release(label="zweite Änderung", mechanism=noise, grid=noise.grid))
-        ledger.append(Release(label="l", mechanism=make.laplace(sigma, 0.1), claimed=PureDP(epsilon=2.0)))
-    ledger.finish()
+        made.append(make.release(noise, label="zweite Änderung", grid=noise.grid))
+        made.append(make.release(make.laplace(sigma, 0.1), claimed=PureDP(epsilon=2.0)))
+    ledger = make.ledger(*made, **dict(HEADER))
     with LedgerStream(ledger.write(tmp_path / "l.jsonl")) as stream:
         lines = list(stream)
     assert tuple(lines) == ledger.releases
@@ -231,7 +196,7 @@ def test_lines_of_one_shape_are_read_by_a_pattern_of_their_own(
 ) -> None:
     place = Partition(split="a.b(c", part="[x+]*")  # signs that a pattern would take for its own
     releases = [
-        Release(label=f"{i}", mechanism=make.gaussian(1.5 + i, 1.0 + (i == odd)), partition=place)
+        make.release(make.gaussian(1.5 + i, 1.0 + (i == odd)), partition=place, label=f"{i}")
         for i in range(40)
     ]
     header, *lines, _ = chained(bodies(releases)).splitlines(keepends=True)
@@ -253,7 +218,7 @@ def test_lines_of_one_shape_are_read_by_a_pattern_of_their_own(
 def test_a_check_that_blocks_lack_is_seen(path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line whose hash is wrong, whose grid is not its noise's, or whose number is not canonical."""
     noise = make.gaussian(2.5)
-    lines = bodies([Release(label="x", mechanism=noise, grid=noise.grid)] * 3)
+    lines = bodies([make.release(noise, grid=noise.grid)] * 3)
     if fault == "_on_grids":
         lines[2] = lines[2].replace(b'"grid":%d' % noise.grid, b'"grid":-3')
     if fault == "_numbers":
@@ -341,7 +306,7 @@ def test_a_column_is_canonical_where_each_of_its_numbers_is(column: list[str]) -
 
 @pytest.mark.parametrize("sigma", [2.0**53, 1e16, 1e20, 123456789012345680000.0])
 def test_whole_doubles_that_are_no_exact_integers_are_read_back(path: Path, sigma: float) -> None:
-    release = Release(label="x", mechanism=make.gaussian(sigma), claimed=GDP(mu=sigma))
+    release = make.release(make.gaussian(sigma), claimed=GDP(mu=sigma))
     lines = bodies([release])
     path.write_bytes(chained(lines))
     assert both_agree(path)[1] == (release,)
@@ -371,7 +336,7 @@ def test_a_stream_closes_its_file_whether_or_not_it_was_read(path: Path) -> None
 
 def test_progress_adds_up_to_what_was_read(path: Path) -> None:
     noise = make.gaussian(1.0)
-    path.write_bytes(chained(bodies([Release(label="x", mechanism=noise)] * 10_000)))
+    path.write_bytes(chained(bodies([make.release(noise)] * 10_000)))
     told: list[int] = []
     with LedgerStream(path, progress=told.append) as stream:
         stream.read_to_the_end()

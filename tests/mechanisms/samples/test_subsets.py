@@ -10,15 +10,11 @@ import pytest
 from scipy import stats
 
 from dpaudit import (
-    L2,
     FixedSizeSampled,
     Laplace,
-    MatrixMechanism,
-    PoissonSampled,
     RandomAllocation,
     SampledMatrix,
     SampledRecords,
-    Toeplitz,
     TruncatedPoissonSampled,
 )
 from dpaudit.mechanisms import Answer, Array, Asked
@@ -51,12 +47,12 @@ def fixed(chosen: tuple[int, ...]) -> float:
 
 
 SAMPLED: list[tuple[Any, Any]] = [
-    (PoissonSampled(rate=0.3, mechanism=NOISE), poisson),
-    (PoissonSampled(rate=1.0, mechanism=NOISE), lambda chosen: float(all(chosen))),
+    (make.poisson(NOISE, 0.3), poisson),
+    (make.poisson(NOISE, 1.0), lambda chosen: float(all(chosen))),
     (SampledRecords(rate=0.3, records=2, mechanism=NOISE), poisson),
     (TruncatedPoissonSampled(rate=0.3, most=2, units=6, mechanism=NOISE), truncated),
     (FixedSizeSampled(size=2, units=6, mechanism=NOISE), fixed),
-    (PoissonSampled(rate=0.3, mechanism=make.laplace(0.8, 2.0)), poisson),
+    (make.poisson(make.laplace(0.8, 2.0), 0.3), poisson),
 ]
 
 
@@ -89,12 +85,12 @@ def test_sizes_are_those_of_the_samples_that_are_drawn(mechanism: Any) -> None:
 
 
 def test_a_sample_without_rows_is_noise_alone() -> None:
-    found = PoissonSampled(rate=0.3, mechanism=NOISE).log_densities(OUTPUTS, np.zeros((0, 2)))
+    found = make.poisson(NOISE, 0.3).log_densities(OUTPUTS, np.zeros((0, 2)))
     assert found == pytest.approx(stats.norm(0.0, 1.5).logpdf(OUTPUTS).sum(axis=1))
 
 
 def test_more_sums_than_can_be_enumerated_have_no_density() -> None:
-    mechanism, many = PoissonSampled(rate=0.3, mechanism=NOISE), np.arange(26.0).reshape(13, 2)
+    mechanism, many = make.poisson(NOISE, 0.3), np.arange(26.0).reshape(13, 2)
     assert mechanism.log_densities(OUTPUTS, many[:12]) is not None
     assert mechanism.log_densities(OUTPUTS, many) is None
     assert mechanism.log_densities(OUTPUTS, many[:1].repeat(4_000, axis=0)) is not None
@@ -123,10 +119,7 @@ def test_random_allocation_is_the_mixture_over_all_turns() -> None:
 
 
 def test_sampled_matrix_is_the_mixture_over_turns_and_coins() -> None:
-    matrix = MatrixMechanism(
-        sigma=0.9, sensitivity=L2(1.0), steps=3, strategy=Toeplitz(coefficients=(1.0, 0.5)), separation=2
-    )
-    mechanism = SampledMatrix(rate=0.25, mechanism=matrix)
+    mechanism = SampledMatrix(rate=0.25, mechanism=make.banded(0.9, 3, separation=2))
     rows, outputs = np.array([[1.0], [0.5], [-0.7]]), np.array([0.4, 0.9, -0.2])
     steps = [step(o, at=t + 1, rows=r) for t, (o, r) in enumerate(zip(outputs, rows, strict=True))]
     answers, asked = zip(EMPTY, *steps, strict=True)

@@ -10,9 +10,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from dpaudit import L1, L2, ApproxDP, Neighbouring
-from dpaudit.accountants.accounting import bounds
-from dpaudit.accountants.composition.composition import compose
+from dpaudit import L1, L2, Neighbouring
 from dpaudit.accountants.composition.costs import pure_epsilon, rho
 from dpaudit.accountants.pairs.comparisons import log_outcomes
 from dpaudit.accountants.pairs.moments import log_moment
@@ -182,21 +180,14 @@ def test_gaussian_divergences_are_never_below_the_truth(answers: int, monotone: 
 
 
 def test_gaussian_curves_are_never_below_the_truth_and_gain_from_silence() -> None:
-    release = make.release(GAUSSIAN)
-    found = bounds(compose([release], REPLACE), ApproxDP(epsilon=0.0, delta=1e-3))
-    proved = found[0].guarantee
-    assert isinstance(proved, ApproxDP)
+    proved = min(make.figures(make.composition(GAUSSIAN, relation=REPLACE), 1e-3).values())
     one, other = law(GAUSSIAN, [-3.0] * 3), law(GAUSSIAN, [-2.0, -2.0, -4.0])
     for first, second in ((one, other), (other, one)):
-        excess = np.exp(first) - np.exp(proved.epsilon + second)
+        excess = np.exp(first) - np.exp(proved + second)
         assert excess[excess > 0].sum() <= 1e-3
     # Of a thousand values hardly any is above: far less than if all of them were released.
     long = GaussianSparseVector(sigma=10.0, sensitivity=L2(1.0), answers=1, steps=1000)
-    release = make.release(long)
-    figures = {
-        bound.method: bound.guarantee.epsilon  # type: ignore[union-attr]
-        for bound in bounds(compose([release], REPLACE), ApproxDP(epsilon=0.0, delta=1e-6))
-    }
+    figures = make.figures(make.composition(long, relation=REPLACE), 1e-6)
     assert figures["rdp"] < 0.2 * figures["gdp"]
     assert rho(long) == pytest.approx(5.0)
 
@@ -256,11 +247,11 @@ def lower_tail(law_name: str, x: mpf) -> mpf:
 
 def test_noise_that_no_double_holds_is_refused() -> None:
     mechanism = SparseVector(epsilon=1e-300, sensitivity=L1(1e300))
-    with pytest.raises(InvalidParameter):
-        mechanism.level(SeededRandomness(1))
-    with pytest.raises(InvalidParameter):
-        SparseVector(epsilon=0.0, sensitivity=L1(1.0))
-    with pytest.raises(InvalidParameter):
-        SparseVector(epsilon=1.0, sensitivity=L1(1.0), answers=0)
-    with pytest.raises(InvalidParameter):
-        GaussianSparseVector(sigma=math.nan, sensitivity=L2(1.0), steps=3)
+    for refused in (
+        lambda: mechanism.level(SeededRandomness(1)),
+        lambda: SparseVector(epsilon=0.0, sensitivity=L1(1.0)),
+        lambda: SparseVector(epsilon=1.0, sensitivity=L1(1.0), answers=0),
+        lambda: GaussianSparseVector(sigma=math.nan, sensitivity=L2(1.0), steps=3),
+    ):
+        with pytest.raises(InvalidParameter):
+            refused()
