@@ -171,6 +171,19 @@ def dpaudit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
 
 
 @pytest.fixture
+def refusal(dpaudit: Invoke) -> Callable[..., str]:
+    """Call the command line with what it refuses; the words on stderr, on one line."""
+
+    def invoke(*arguments: object) -> str:
+        result = dpaudit(*arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "fault in dpaudit" not in result.stderr
+        return " ".join(result.stderr.split())
+
+    return invoke
+
+
+@pytest.fixture
 def answer(dpaudit: Invoke) -> Callable[..., tuple[int, Any]]:
     """Call the command line for JSON; stdout must hold nothing else."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpaudit import GDP, ZCDP, ApproxDP, Claim, Curator, Ledger, Premise, PureDP, run
 from dpaudit.accountants.book import Book
-from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.guarantees import AnyGuarantee, leading_figure
 from dpaudit.errors import (
     BookFormat,
     BookUnavailable,
@@ -115,11 +115,7 @@ def test_a_run_whose_premise_fails_has_no_price(address: str, published: bool) -
         broken = Premise(name="horizon", left=2, relation="<", right=3)
         found = ledger(0.1)
         claim = Claim(ZCDP(rho=10.0), unit="row", neighbouring="replace-one", premises=(held, broken))
-        again = Ledger(found.header.model_copy(update={"claim": claim}))
-        for release in found.releases:
-            again.append(release)
-        again.finish()
-        return again
+        return make.ledger(*found.releases, **{**dict(found.header), "claim": claim})
 
     with opened(address) as book:
         reservation = book.reserve("patients", ZCDP(rho=0.2))
@@ -133,10 +129,7 @@ def test_a_run_whose_premise_fails_has_no_price(address: str, published: bool) -
 
 def test_a_ledger_that_names_no_run_counts_each_time(address: str) -> None:
     found = ledger(0.1)
-    by_hand = Ledger(found.header.model_copy(update={"run": None}))
-    for release in found.releases:
-        by_hand.append(release)
-    by_hand.finish()
+    by_hand = make.ledger(*found.releases, **{**dict(found.header), "run": None})
     with opened(address) as book:
         one, other = book.reserve("patients", ZCDP(rho=0.2)), book.reserve("patients", ZCDP(rho=0.2))
         book.spend(one, by_hand)
@@ -175,10 +168,7 @@ def test_every_scale(address: str, budget: AnyGuarantee, costs: list[AnyGuarante
             book.reserve("patients", cost)
         remaining = book.account("patients").remaining
         assert type(remaining) is type(left)
-        (figure,) = (
-            getattr(remaining, name) for name in ("rho", "mu", "epsilon") if hasattr(remaining, name)
-        )
-        (wanted,) = (getattr(left, name) for name in ("rho", "mu", "epsilon") if hasattr(left, name))
+        figure, wanted = leading_figure(remaining), leading_figure(left)
         assert wanted * (1 - 1e-14) <= figure <= wanted * (1 + 1e-14)
         with pytest.raises(BudgetExceeded):
             book.reserve("patients", type(left)(**{**left.to_json(), **_raised(left)}))

@@ -2,6 +2,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -30,20 +31,16 @@ def test_the_same_file_by_any_name(tmp_path: Path) -> None:
     require_no_input(other, source, tmp_path / "absent")
 
 
-def test_an_import_does_not_replace_its_source(dpaudit: Invoke, tmp_path: Path) -> None:
+def test_an_import_does_not_replace_its_source(refusal: Any, tmp_path: Path) -> None:
     source = tmp_path / "history.json"
     shutil.copyfile(DATA / "opacus_1.6.0_rdp.json", source)
     before = source.read_bytes()
-    result = dpaudit("import", source, "-o", source, "--unit", "image")
-    assert result.exit_code == 2
-    assert "would be written over" in result.stderr
+    assert "would be written over" in refusal("import", source, "-o", source, "--unit", "image")
     assert source.read_bytes() == before
 
 
-def test_a_report_does_not_replace_its_certificate(dpaudit: Invoke, tmp_path: Path) -> None:
+def test_a_report_does_not_replace_its_certificate(refusal: Any, tmp_path: Path) -> None:
     certificate = tmp_path / "certificate.json"
     certificate.write_text("{}", encoding="utf-8")
-    result = dpaudit("report", certificate, "-o", certificate)
-    assert result.exit_code == 2
-    assert "would be written over" in result.stderr
+    assert "would be written over" in refusal("report", certificate, "-o", certificate)
     assert certificate.read_text(encoding="utf-8") == "{}"

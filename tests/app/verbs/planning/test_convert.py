@@ -90,11 +90,8 @@ def test_delta_may_be_repeated_and_text_fits(dpaudit: Any) -> None:
         ["--mu", 1e200],
     ],
 )
-def test_what_cannot_be_converted(dpaudit: Any, options: list[object]) -> None:
-    result = dpaudit("convert", *options)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert "fault in dpaudit" not in result.stderr
+def test_what_cannot_be_converted(refusal: Any, options: list[object]) -> None:
+    refusal("convert", *options)
 
 
 def test_zero_is_a_guarantee(answer: Any) -> None:
@@ -110,11 +107,10 @@ def test_the_title_says_what_a_target_asks_for(dpaudit: Any) -> None:
 
 
 @pytest.mark.parametrize("option", [("--rho", "1e308"), ("--mu", "1e200")])
-def test_what_is_too_large_to_convert_is_not_told_to_add_noise(dpaudit: Any, option: tuple[str, str]) -> None:
-    result = dpaudit("convert", *option)
-    assert result.exit_code == 2
-    assert "DPA402" in result.stderr
-    assert "convert a smaller figure" in result.stderr
+def test_what_is_too_large_to_convert_is_not_told_to_add_noise(refusal: Any, option: tuple[str, str]) -> None:
+    result = refusal("convert", *option)
+    assert "DPA402" in result
+    assert "convert a smaller figure" in result
 
 
 def test_from_renyi(answer: Any) -> None:

@@ -78,31 +78,26 @@ OF_FIXED_SIZE = ["gaussian", "--sigma", 1.1, "--size", 256, "--units", 60000, "-
 
 
 def test_a_sample_of_fixed_size_asks_for_the_sensitivity_of_a_replaced_unit(
-    answer: Any, dpaudit: Any, plan: Callable[[str], Path]
+    answer: Any, refusal: Any, plan: Callable[[str], Path]
 ) -> None:
     """For rows clipped to the norm 1 it is 2; what another in a unit's place costs is not 1.31885."""
-    refused = dpaudit("epsilon", *OF_FIXED_SIZE)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "add --sensitivity 2 for rows clipped to the norm 1" in " ".join(refused.stderr.split())
+    assert "add --sensitivity 2 for rows clipped to the norm 1" in refusal("epsilon", *OF_FIXED_SIZE)
     _, found = answer("epsilon", *OF_FIXED_SIZE, "--sensitivity", 2, "--delta", 1e-5)
     assert 8.784 <= found["bounds"][0]["epsilon"] <= 8.785
-    planned = dpaudit(
+    planned = refusal(
         "epsilon", plan('[[release]]\nmechanism = "gaussian"\nsigma = 1\nsize = 2\nunits = 9\n')
     )
-    assert planned.exit_code == 2
-    assert "release 1: sensitivity: gaussian on a fixed-size sample" in " ".join(planned.stderr.split())
-    assert "add sensitivity = 2" in " ".join(planned.stderr.split())
+    assert "release 1: sensitivity: gaussian on a fixed-size sample" in planned
+    assert "add sensitivity = 2" in planned
 
 
-def test_a_plan_under_replace_one_states_its_sensitivities(dpaudit: Any, plan: Callable[[str], Path]) -> None:
+def test_a_plan_under_replace_one_states_its_sensitivities(refusal: Any, plan: Callable[[str], Path]) -> None:
     one = '[[release]]\nmechanism = "laplace"\nscale = 2\n'
     for path, options in (
         (plan(one), ["--neighbouring", "replace-one"]),
         (plan(f'neighbouring = "replace-one"\n{one}'), []),
     ):
-        refused = dpaudit("epsilon", path, *options)
-        assert (refused.exit_code, refused.stdout) == (2, "")
-        assert "add sensitivity = 2" in " ".join(refused.stderr.split())
+        assert "add sensitivity = 2" in refusal("epsilon", path, *options)
 
 
 @pytest.mark.parametrize(
@@ -215,14 +210,14 @@ def test_a_flag_is_part_of_what_is_asked(answer: Any, flag: tuple[str, ...], mov
     assert expected <= bound(found["bounds"], "epsilon", delta=delta) <= 1.04 * expected
 
 
-def test_what_fails_with_a_small_probability_has_its_own_delta(answer: Any, dpaudit: Any) -> None:
+def test_what_fails_with_a_small_probability_has_its_own_delta(
+    answer: Any, dpaudit: Any, refusal: Any
+) -> None:
     given = ["epsilon", "approx-dp", "--epsilon", 0.5, "--own-delta", 1e-6]
     status, found = answer(*given, "--delta", 1e-6)
     assert status == 0
     assert bound(found["bounds"], "epsilon", delta=1e-6) == pytest.approx(0.5, rel=1e-9)
-    refused = dpaudit(*given, "--delta", 1e-7)
-    assert refused.exit_code == 2
-    assert "DPA402" in refused.stderr
+    assert "DPA402" in refusal(*given, "--delta", 1e-7)
     # Where no delta was asked for, a figure that is not known is said to be so.
     assert "none known" in dpaudit(*given).stdout
 
@@ -348,7 +343,5 @@ def test_what_is_no_plan(dpaudit: Any, plan: Callable[[str], Path], text: str, s
     assert "fault in dpaudit" not in result.stderr
 
 
-def test_a_plan_says_itself_what_its_releases_are(dpaudit: Any, plan: Callable[[str], Path]) -> None:
-    result = dpaudit("epsilon", plan(PLAN), "--sigma", 1)
-    assert result.exit_code == 2
-    assert "--sigma with a plan" in result.stderr
+def test_a_plan_says_itself_what_its_releases_are(refusal: Any, plan: Callable[[str], Path]) -> None:
+    assert "--sigma with a plan" in refusal("epsilon", plan(PLAN), "--sigma", 1)
