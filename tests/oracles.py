@@ -46,6 +46,16 @@ def laplace_log_moment(pure: Any, t: Any) -> Any:
     return mp.log(((t + 1) * mp.exp(t * pure) + t * mp.exp(-(t + 1) * pure)) / (2 * t + 1))
 
 
+def sampled_log_moment(mu: Any, rate: Any, order: int) -> Any:
+    """log E_Q (P / Q)^order of a Poisson sample with Gaussian noise, a binomial sum (Mironov et al. 2019)."""
+    q, square = mpf(rate), mpf(mu) ** 2
+    parts = (
+        mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.exp(square * k * (k - 1) / 2)
+        for k in range(order + 1)
+    )
+    return mp.log(mp.fsum(parts))
+
+
 def convolved(*laws: Mapping[int, Any]) -> dict[int, Any]:
     """The law of a sum of losses, each a multiple of one unit."""
     total: dict[int, Any] = {0: mpf(1)}
@@ -60,6 +70,12 @@ def convolved(*laws: Mapping[int, Any]) -> dict[int, Any]:
 def law_delta(law: Mapping[int, Any], epsilon: Any, unit: Any = 1) -> Any:
     """delta of a law of losses, in multiples of the unit."""
     return mp.fsum(-p * mp.expm1(epsilon - unit * loss) for loss, p in law.items() if unit * loss > epsilon)
+
+
+def encloses(found: Any, exact: Any, width: float) -> bool:
+    """Whether an enclosure holds the value, and is no wider than this share of it."""
+    inside = mpf(found.lower) <= exact <= mpf(found.upper)
+    return bool(inside and found.upper - found.lower <= width * float(exact))
 
 
 def response(epsilon: float, categories: int) -> list[list[float]]:

