@@ -900,7 +900,7 @@ def approximate(account: Account, epsilon: Any, delta: Any, enough: Fraction) ->
             found.append(value_at(way(), epsilon, delta))
         if found and (min(found) <= enough or kinds == {"gauss"}):
             return min(found), Fraction(0)
-    least, part, change = (delta, 1000, delta) if epsilon is None else (Fraction(1, 10**12), 50, epsilon)
+    least, part, change = (delta, 5000, delta) if epsilon is None else (Fraction(1, 10**12), 100, epsilon)
     now = list[Fraction]()
     try:
         for cells in (2**k for k in range(5, 20)):
@@ -912,9 +912,10 @@ def approximate(account: Account, epsilon: Any, delta: Any, enough: Fraction) ->
     except Unknown:
         if not found:
             raise
-        return min(found), min(found) / 2000 if kinds <= {"gauss", "zcdp", "discrete-gaussian"} else None
+        finer = min(found) / (2000 if epsilon is None else 20)  # by orders in between
+        return min(found), finer if kinds <= {"gauss", "zcdp", "discrete-gaussian"} else None
     loose = any(pair[0] == "range" or "truncated-poisson-sampled" in pair for pair in pairs)
-    return min([now[-1], *found]), None if loose else change
+    return min([now[-1], *found]), None if loose else 3 * change
 
 
 def figure(account: Account, guarantee: Record, enough: Fraction) -> tuple[Fraction, Any]:
@@ -1035,8 +1036,9 @@ def verdict_of(audit: Record) -> str:
 def meets(one: Record, other: Record) -> bool:
     """Return whether a guarantee is at least as strong as another, on the same scale."""
     same = one["kind"] == other["kind"] or (one["kind"], other["kind"]) == ("pure-dp", "approx-dp")
-    within = leading(one) <= leading(other) * TOLERANCE and one.get("delta", 0) <= other.get("delta", 0)
-    return same and within and one.get("alpha", 2) >= other.get("alpha", 0)
+    pairs = [(leading(one), leading(other)), (one.get("delta", 0), other.get("delta", 0))]
+    pairs.append((other.get("alpha", 0), one.get("alpha", 2)))
+    return same and all(float(low) <= float(high) * (1 + 1e-9) for low, high in pairs)
 
 
 def compared(account: Account, guarantee: Record, about: str, close: Fraction = TOLERANCE) -> Answer:
