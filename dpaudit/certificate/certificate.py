@@ -43,6 +43,25 @@ class Sampled(Model):
     rate: float
 
 
+class Checks(Model):
+    """What `dpaudit/checker.py`, which shares no line with the accountants, confirms of the figures.
+
+    Attributes:
+        confirmed: the claim that it confirms.
+        version: the checker's.
+        sha256: of the checker's file.
+        lines: of that file, blank ones left out.
+    """
+
+    confirmed: Annotated[str, Field(min_length=1)]
+    version: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    lines: Count
+
+    def __str__(self) -> str:
+        return f"confirmed by an independent checker of {self.lines:,} lines"
+
+
 class Certificate(Model):
     """Everything a reviewer needs to believe, reproduce or refute a claim.
 
@@ -57,6 +76,7 @@ class Certificate(Model):
         command: the one that reproduces the certificate.
         statement: what its author states about the deployment; none of it was checked.
         process: in which processes the run was made.
+        checks: what the independent checker confirms of the claim; left out where it was not asked.
         diverged: whether the run on the data diverged from its twin's. That follows from the private data, so
             that such a certificate is for the data's holder alone; no other has the field.
     """
@@ -85,6 +105,7 @@ class Certificate(Model):
     second_opinion: SecondOpinion | None = None
     process: Process = IN_PROCESS
     diverged: Literal[True] | None = None
+    checks: Checks | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property

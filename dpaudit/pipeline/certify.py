@@ -28,6 +28,7 @@ from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import Rigour, accounted
 from dpaudit.pipeline.audit import audit, pairs_for
+from dpaudit.pipeline.checking import Unconfirmed, checked_by_file, is_quick
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
 from dpaudit.processes.hosting import hosting
@@ -58,7 +59,8 @@ class Certified:
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
     first, empty where it has no bound there. `divergences` say where the data run diverged from its twin, for
     the data's holder alone, and `raised` what it did there, in words that may quote records. If there are
-    any, nothing from the run may be published. `utility`, where it is asked for, has the algorithm's own
+    any, nothing from the run may be published. `unconfirmed` is what the independent checker
+    contradicts or does not know, if it was asked. `utility`, where it is asked for, has the algorithm's own
     measures of its output.
     """
 
@@ -69,6 +71,7 @@ class Certified:
     divergences: tuple[Finding, ...] = ()
     utility: Mapping[str, float] = field(default_factory=dict)
     raised: tuple[str, ...] = ()
+    unconfirmed: Unconfirmed = ()
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,16 @@ class AuditOptions:
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """Which figures are computed; `utility` asks for the algorithm's own measures of its output."""
+    """Which figures are computed; `utility` asks for the algorithm's own measures of its output.
+
+    `check` asks the independent checker however long it takes; else only if it takes under a second.
+    """
 
     rigour: Rigour = "float-pessimistic"
     curves: bool = True
     opinion: bool = False
     utility: bool = False
+    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,7 +212,11 @@ def certified(
         process=target.process,
         diverged=bool(divergences),
     )
-    return Certified(made, found, approximate, certificate, divergences, utility, raised)
+    unconfirmed: Unconfirmed = ()
+    if figures.check or is_quick(certificate):
+        with step("checking it"):
+            certificate, unconfirmed = checked_by_file(certificate, made.ledger)
+    return Certified(made, found, approximate, certificate, divergences, utility, raised, unconfirmed)
 
 
 @checked("certify")

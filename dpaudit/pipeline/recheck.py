@@ -21,6 +21,7 @@ from dpaudit.claims.bounds import Bound, as_rigorous
 from dpaudit.errors import CannotBound, CertificateMismatch, ClaimMismatch, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import Rigour, accounted
+from dpaudit.pipeline.checking import checked_by_file, contradictions
 
 #: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = (
@@ -54,6 +55,7 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
         *_overstated(certificate, again),
         *_not_said(certificate, again),
         *_contradicted(certificate),
+        *_unconfirmed(certificate, ledger),
         *(_raised(certificate, again) if maker == versions()["dpaudit"] else ()),
         *understated(certificate.profile, ledger, again, found.composition),
     ):
@@ -79,6 +81,20 @@ def _raised(certificate: Certificate, again: Accounting) -> Iterator[str]:
             and leading_figure(stated) > _MACHINES * leading_figure(found) + 1e-300
         ):
             yield f"{what} was raised to {stated}; computed again it is {found}"
+
+
+def _unconfirmed(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
+    """What a certificate says that the independent checker confirms, and it does not."""
+    if certificate.checks is None:
+        return
+    found, rest = checked_by_file(certificate, ledger)
+    for answer, about, words in contradictions(rest):
+        yield f"the independent checker finds that {about} {answer}: {words}"
+    if (
+        found.checks != certificate.checks
+        and (found.checks or certificate.checks).sha256 == certificate.checks.sha256
+    ):
+        yield f"its `checks` confirm {certificate.checks.confirmed}, which the independent checker does not"
 
 
 #: By how much figures may differ from one machine to another.

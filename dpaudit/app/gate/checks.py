@@ -39,6 +39,7 @@ from dpaudit.pipeline.certify import (
     Telling,
     certified,
 )
+from dpaudit.pipeline.checking import contradictions
 from dpaudit.progress import Work
 
 #: At most this many failing releases of a check are shown, and then the number of the others.
@@ -152,7 +153,7 @@ class _Judge:
                     limits=self.where.limits,
                 ),
                 auditing=AuditOptions(chosen.pairs, plan.audit, chosen.own_pairs),
-                figures=FigureOptions(curves=False),
+                figures=FigureOptions(curves=False, check=True),
                 telling=Telling(
                     command=f"dpaudit gate --profile {self.profile}",
                     step=functools.partial(foreign_code, settings.target),
@@ -172,6 +173,10 @@ class _Judge:
         places = replace(places, release=lambda label: place_in(made.of(label), self.root) or places.whole)
         findings = [*proof_findings(name, accounting, places)]
         findings += self._audit_findings(name, certificate.audits, places.whole)
+        findings += [
+            GateFinding("contradicted", name, f"{about} {answer}: {words}", places.whole)
+            for answer, about, words in contradictions(found.unconfirmed)
+        ]
         findings += self._divergences(name, found.divergences, places.whole)
         findings += policy_findings(self.gate, name, settings, found.accounted, places, self.baselines)
         return replace(

@@ -40,6 +40,7 @@ RULES: Final = {
     "not-proved": Rule("No accountant proves the claim, or one of its premises fails.", EXIT_NOT_PROVED),
     "release-not-proved": Rule("A release costs more than is claimed for it.", EXIT_NOT_PROVED),
     "refuted": Rule("An experiment contradicts the claim, or the ledger behind it.", EXIT_NOT_PROVED),
+    "contradicted": Rule("The independent checker contradicts a figure.", EXIT_NOT_PROVED),
     "max-epsilon": Rule(
         "The ledger is not proved (max-epsilon, delta-at-most)-DP, which the policy demands.", EXIT_NOT_PROVED
     ),

@@ -92,7 +92,7 @@ def _summary(certificate: Certificate, computed: Sequence[Bound] | None) -> Iter
     """Title, the proved (epsilon, delta), verdicts, and what they come to in a few sentences."""
     title = f"Privacy of {certificate.algorithm}"
     yield Heading(title if computed is not None else f"{title}: {_NOT_COMPUTED}")
-    yield Paragraph(leading(certificate, computed), lead=True)
+    yield Paragraph(leading(certificate, computed) + _confirmed(certificate, computed), lead=True)
     yield Paragraph(f"Claim: {certificate.claim}")
     proof = Proof.PROVED if certificate.all_proved else Proof.NOT_PROVED
     experiment = certificate.experiment
@@ -107,6 +107,12 @@ def _summary(certificate: Certificate, computed: Sequence[Bound] | None) -> Iter
     again = f"Bounds, curves and releases were computed again from the ledger; as stated are {stated}."
     believed = "No ledger stands beside the certificate: all figures and verdicts are believed as they stand."
     yield Paragraph(again if computed is not None else believed)
+
+
+def _confirmed(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
+    """That the independent checker confirms the claim, if that was computed again."""
+    checks = certificate.checks
+    return "" if checks is None or computed is None else f" {str(checks).capitalize()}."
 
 
 def publishing(certificate: Certificate, computed: Sequence[Bound] | None) -> tuple[str, Tone]:

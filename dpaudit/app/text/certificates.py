@@ -34,6 +34,9 @@ def certificate_page(
     parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
     parts += accounting_table(accounting)
     parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, found.approximate))]
+    if certificate.checks is not None:
+        parts.append(line(certificate.checks))
+    parts += [line("independent checker:", *answer) for answer in found.unconfirmed]
     if certificate.second_opinion is not None:
         parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
     if certificate.diverged:

@@ -37,6 +37,7 @@ from dpaudit.pipeline.certify import (
     Telling,
     certified,
 )
+from dpaudit.pipeline.checking import contradictions
 from dpaudit.pipeline.files import CERTIFICATE, LEDGER, OUTPUT, PRIVATE, PRIVATE_MODE, REPORT, private_name
 
 
@@ -92,7 +93,12 @@ each release, 1 if not.
     "Also state what dp-accounting computes for the same releases; it changes no verdict.",
 )
 @processes.process_options
-@option("--strict", bool, "Exit 4 if the audit is inconclusive.")
+@option(
+    "--strict",
+    bool,
+    "Ask the independent checker, however long it takes: exit 1 if it contradicts a figure, 4 if it does not "
+    "know one. Exit 4 if the audit is inconclusive.",
+)
 @output_format_option
 @target_errors_option
 @click.pass_context
@@ -158,7 +164,7 @@ def certify(
             auditing=AuditOptions(
                 chosen.pairs, functools.partial(audit, keep_pair=kept.append), chosen.own_pairs
             ),
-            figures=FigureOptions(rigour, opinion=second_opinion, utility=True),
+            figures=FigureOptions(rigour, opinion=second_opinion, utility=True, check=strict),
             telling=Telling(
                 statement,
                 ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
@@ -191,9 +197,15 @@ def certify(
         note(f"for the data's holder alone: {finding_words(finding)}")
     if found.raised:
         tell_raised(target, found.raised)
-    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.divergences:
+    contradicted = strict and contradictions(found.unconfirmed)
+    if (
+        contradicted
+        or not certificate.all_proved
+        or certificate.experiment is Experiment.REFUTED
+        or found.divergences
+    ):
         ctx.exit(EXIT_NOT_PROVED)
-    if strict and certificate.experiment is Experiment.INCONCLUSIVE:
+    if strict and (certificate.experiment is Experiment.INCONCLUSIVE or found.unconfirmed):
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
