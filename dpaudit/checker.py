@@ -221,9 +221,9 @@ def known(name: str, value: Any, where: str) -> Any:
     tests = [RANGES[names] for names in RANGES if name in names.split()]
     if name in ("mechanism", "local", "guarantee", "claimed", "budget"):
         table_of = MECHANISMS if name in ("mechanism", "local") else GUARANTEES
-        inner = name == "mechanism" and where.endswith("mechanism.mechanism")
-        fits = value.get("kind") in table_of and not (inner and value["kind"] in TRUSTED)
-        require(fits, f"{where}: the kind {value.get('kind')!r} is not known here")
+        kind, inner = str(value.get("kind")), where.endswith("mechanism.mechanism")
+        require(kind in table_of or table_of is GUARANTEES, f"a {kind} mechanism", Unknown)
+        require(kind in table_of and not (inner and kind in TRUSTED), f"{where}: {kind} is impossible here")
         value = filled(value, f"kind {table_of[value['kind']]}", where)
     elif name in RECORDS:
         value = filled({"part": value} if isinstance(value, str) else value, RECORDS[name], where)
@@ -280,7 +280,7 @@ def read_ledger(text: bytes) -> Ledger:
 
 def grid_of(mechanism: Record) -> int | None:
     """Return the exponent of the grid of a mechanism's outputs; None: they are on none."""
-    inner = mechanism.get("mechanism", mechanism)
+    inner = inner_of(mechanism)
     scale = inner.get("scale", None if inner["kind"] in NO_GRID else inner.get("sigma"))
     exponent = None if scale is None else math.frexp(scale)[1] - 33
     return 0 if inner["kind"].startswith("discrete") else exponent
@@ -944,22 +944,31 @@ RESTS_ON = table("""hidden-sample: poisson-sampled fixed-size-sampled truncated-
 NOT_DRAWN = {*RESTS_ON["justified-guarantee"].split(), "mixture-of-gaussians"}  # exactly, by dpaudit
 
 
-def rests_on(mechanism: Record) -> Iterator[tuple[str, Any]]:
-    """Yield what figures of a mechanism, and of those inside it, rest on: codes, each with a text."""
+def rests_on(mechanism: Record, drawn: object) -> Iterator[tuple[str, Any]]:
+    """Yield what figures of a mechanism, and of those inside it, rest on: codes, each with a text.
+
+    `drawn` is whether a curator is known to have drawn its sample.
+    """
     kind, basis = mechanism["kind"], basis_of(mechanism)
     if basis == "declared":
         yield "declared-sensitivity", None
     yield from ((code, mechanism.get("justification")) for code in RESTS_ON if kind in RESTS_ON[code].split())
-    if kind in ON_SAMPLE[:3] and basis != "mapped":
+    if kind in ON_SAMPLE and not (drawn and (basis == "mapped" or kind == "sampled-records")):
         yield "sample-summed", None
     inside = [mechanism[name] for name in ("mechanism", "local") if name in mechanism]
     for one in [*inside, *(part["mechanism"] for part in mechanism.get("releases", ()))]:
-        yield from rests_on(one)
+        yield from rests_on(one, drawn)
+
+
+def inner_of(mechanism: Record) -> Record:
+    """Return the mechanism that a sample is drawn for, or itself."""
+    found: Record = mechanism.get("mechanism", mechanism)
+    return found
 
 
 def basis_of(mechanism: Record) -> Any:
-    """Return what shows the sensitivity of a mechanism, or of the one inside it; None: it has none."""
-    return mechanism.get("mechanism", mechanism).get("sensitivity", {}).get("basis")
+    """Return what shows a mechanism's sensitivity; None: it has none."""
+    return inner_of(mechanism).get("sensitivity", {}).get("basis")
 
 
 def in_floating_point(ledger: Ledger) -> bool:
@@ -974,14 +983,20 @@ def conditions(ledger: Ledger, certificate: Record) -> Iterator[Record]:
     """Yield every condition that follows from the ledger, and from what the certificate's sections say."""
     header, releases, audits = ledger.header, ledger.releases, certificate["audits"]
     process, labels = certificate["process"], dict[tuple[str, Any], list[str]]()
+    fresh, runs = list[str](), 0
     replays = [one for one in audits if one["method"] == "replay" and not one["inconclusive"]]
     untested = any(left["code"] == "samples-untested" for one in replays for left in one["not_checked"])
     for release in releases:
-        for one in dict.fromkeys(rests_on(release["mechanism"])):
-            labels.setdefault(one, []).append(release["label"])
-    drawn = [one for one in releases if one["mechanism"]["kind"] in ON_SAMPLE]
-    if "run" not in header and not header["noise"]["seeded"] and len(drawn) > 1:
-        labels["fresh-samples", None] = [one["label"] for one in drawn if "sample" not in one]
+        mechanism, label = release["mechanism"], release["label"]
+        drawn = ("run" in header or header["noise"]["seeded"]) and inner_of(mechanism)[
+            "kind"
+        ] not in NOT_DRAWN
+        for one in dict.fromkeys(rests_on(mechanism, drawn)):
+            labels.setdefault(one, []).append(label)
+        if mechanism["kind"] in ON_SAMPLE and not drawn:
+            runs += release["count"]
+            fresh += [label] if "sample" not in release else []
+    labels["fresh-samples", None] = fresh if runs > 1 else []
     for (code, text), names in labels.items():
         first = list(dict.fromkeys(names))
         which = {"number": len(names), "labels": sorted(first[:5]), "more_labels": len(first) > 5}

@@ -231,7 +231,11 @@ def test_every_field_of_a_ledger_that_is_edited_with_all_hashes(name: str) -> No
         changed = hashed(edited(records, path, other))
         again = {**json.loads(certificate), "ledger_hash": last_hash(changed)}
         found, why = answer(json.dumps(again).encode(), changed)
-        assert found == checker.FAILS, (path, value)
+        # A mechanism of another name may be one that another package adds.
+        assert found == (checker.UNKNOWN if path[-2:] == ("mechanism", "kind") else checker.FAILS), (
+            path,
+            value,
+        )
         assert why
 
 
