@@ -3,7 +3,7 @@
 Each one is imported when it is used: a run of one does not wait for what only the others need.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from dpaudit.algorithms.form import Builtin
 from dpaudit.registry import Registry
@@ -23,13 +23,6 @@ _PLACES: Final = {
 }
 
 
-def _is_builtin(_name: str, entry: Any) -> bool:
-    return isinstance(entry, Builtin)
-
-
 CATALOGUE: Registry[Builtin] = Registry(
-    "algorithms",
-    {name: f"dpaudit.algorithms.{place}" for name, place in _PLACES.items()},
-    _is_builtin,
-    "dpaudit.algorithms.form.Builtin",
+    "algorithms", Builtin, {name: f"dpaudit.algorithms.{place}" for name, place in _PLACES.items()}
 )

@@ -13,7 +13,7 @@ used.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -32,15 +32,18 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     Args:
         kind: names the group of entry points, ``dpaudit.KIND``.
+        type_: of every entry.
         own: our own entries, or where each is defined, as text: ``"module:attribute"``.
-        accepts: whether an added object can be the entry of a name.
-        wanted: what such an entry is, in words.
     """
 
-    def __init__(
-        self, kind: str, own: Mapping[str, Entry | str], accepts: Callable[[str, Any], bool], wanted: str
-    ) -> None:
-        self.kind, self._own, self._accepts, self._wanted = kind, own, accepts, wanted
+    def __init__(self, kind: str, type_: Any, own: Mapping[str, Entry | str]) -> None:
+        self.kind, self.type_, self.own = kind, type_, own
+
+    def refusal(self, name: str, entry: object) -> str | None:
+        """Why an added object cannot be the entry of a name; None if it can."""
+        del name
+        wanted = f"{self.type_.__module__}.{self.type_.__qualname__}"
+        return None if isinstance(entry, self.type_) else f"it is no {wanted}"
 
     def __getitem__(self, name: str) -> Entry:
         """Return the entry of a name.
@@ -49,34 +52,29 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             KeyError: nothing has this name.
             BrokenPackage: a package adds it, and the entry cannot be imported or is of another type.
         """
-        if name in self._own:
-            entry = self._own[name]
+        if name in self.own:
+            entry = self.own[name]
             return cast("Entry", defined_at(entry) if isinstance(entry, str) else entry)
         return self._added_entry(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._added
+        return name in self.own or name in self._added
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        yield from (name for name in self._added if name not in self._own)
+        yield from self.own
+        yield from (name for name in self._added if name not in self.own)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    @property
-    def own(self) -> tuple[str, ...]:
-        """Our own names."""
-        return tuple(self._own)
-
     def package(self, name: str) -> str | None:
         """Return the package that adds a name, with its version; None for a name of ours."""
-        return None if name in self._own else _package(self._added[name][0])
+        return None if name in self.own else _package(self._added[name][0])
 
     def added(self) -> Iterator[tuple[str, Entry | BrokenPackage]]:
         """Yield what packages add: names with entries, or with the reason why one cannot be used."""
         for name, found in self._added.items():
-            if name in self._own:  # ours counts
+            if name in self.own:  # ours counts
                 what = f"the name {name!r} in the group dpaudit.{self.kind} is dpaudit's own"
                 yield name, _broken(found[0], what, "choose another name for the entry, which is ignored")
                 continue
@@ -84,6 +82,11 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
                 yield name, self._added_entry(name)
             except BrokenPackage as error:
                 yield name, error
+
+    def working(self) -> dict[str, Entry]:
+        """Return all entries that can be used, ours first."""
+        added = {name: one for name, one in self.added() if not isinstance(one, BrokenPackage)}
+        return {name: self[name] for name in self.own} | added
 
     @cached_property
     def _added(self) -> dict[str, list[EntryPoint]]:
@@ -103,9 +106,9 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         except Exception as error:  # whatever another package raises while it is imported
             what = f"{name!r} cannot be imported from {point.value!r}: {type(error).__name__}: {error}"
             raise _broken(point, what) from error
-        if not self._accepts(name, entry):
-            what = f"{name!r} in the group dpaudit.{self.kind} is no {self._wanted}: {entry!r:.80}"
-            raise _broken(point, what)
+        refusal = self.refusal(name, entry)
+        if refusal is not None:
+            raise _broken(point, f"{name!r} in the group dpaudit.{self.kind}: {refusal}")
         return cast("Entry", entry)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -22,7 +23,7 @@ OWN = {"here": 1, "elsewhere": "math:floor"}
 BROKEN = [
     ({"x": "no_such_module:thing"}, "ModuleNotFoundError"),
     ({"x": "math:no_such_name"}, "AttributeError"),
-    ({"x": "math:pi"}, "is no callable"),
+    ({"x": "math:pi"}, "it is no collections.abc.Callable"),
     ({"here": "math:ceil"}, "is dpaudit's own"),
 ]
 
@@ -30,7 +31,7 @@ BROKEN = [
 def numbers(monkeypatch: pytest.MonkeyPatch, *added: tuple[str, str]) -> Registry[Any]:
     points = [EntryPoint(name, value, "dpaudit.numbers") for name, value in added]
     monkeypatch.setattr(registry, "_entry_points", lambda group: points if group == "dpaudit.numbers" else [])
-    return Registry("numbers", OWN, lambda _, entry: callable(entry), "callable")
+    return Registry("numbers", Callable, OWN)
 
 
 def test_our_own_names_need_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:

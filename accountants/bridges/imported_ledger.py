@@ -35,12 +35,11 @@ class Importer:
 
 IMPORTERS: Registry[Importer] = Registry(
     "importers",
+    Importer,
     {
         name: f"dpaudit.accountants.bridges.from_{name}:IMPORTER"
         for name in ("opacus", "opendp", "diffprivlib")
     },
-    lambda _, entry: isinstance(entry, Importer),
-    "dpaudit.accountants.bridges.imported_ledger.Importer",
 )
 
 

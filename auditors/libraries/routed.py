@@ -18,12 +18,11 @@ from dpaudit.registry import Registry
 #: The libraries whose noise can be routed, each with its adapter.
 LIBRARIES: Registry[Adapter] = Registry(
     "libraries",
+    Adapter,
     {
         name: f"dpaudit.auditors.libraries.{name}_noise:ADAPTER"
         for name in ("diffprivlib", "opacus", "smartnoise", "pipelinedp")
     },
-    lambda _, entry: isinstance(entry, Adapter),
-    "dpaudit.auditors.libraries.adapter.Adapter",
 )
 #: Libraries whose noise is drawn where no Python code reaches it, and in what.
 COMPILED: Final = {

@@ -52,17 +52,8 @@ VERBS = {
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
 
-
-def _is_command(_name: str, entry: Any) -> bool:
-    return isinstance(entry, click.Command)
-
-
-COMMANDS: Registry[click.Command] = Registry(
-    "verbs",
-    {verb: f"dpaudit.app.{module}:{name}" for verb, (module, name, _) in VERBS.items()},
-    _is_command,
-    "click command",
-)
+_PLACES = {verb: f"dpaudit.app.{module}:{name}" for verb, (module, name, _) in VERBS.items()}
+COMMANDS: Registry[click.Command] = Registry("verbs", click.Command, _PLACES)
 
 #: Verbs that run no code of a user's, with products of matrices too small for threads.
 COMPUTING = {

@@ -83,20 +83,20 @@ OWN_KINDS: dict[str, type[AnyMechanism]] = {
 }
 
 
-def _is_kind(name: str, entry: Any) -> bool:
-    """Whether a class may be added: a subclass of ours could keep the proof and change the noise."""
-    if not isinstance(entry, type) or issubclass(entry, tuple(OWN_KINDS.values())):
-        return False
-    return issubclass(entry, BaseMechanism) and getattr(entry.model_fields.get("kind"), "default", "") == name
+class _Kinds(Registry[type[AnyMechanism]]):
+    """Mechanisms by their kinds; a subclass of ours could keep the proof and change the noise."""
+
+    def refusal(self, name: str, entry: object) -> str | None:
+        if not isinstance(entry, type) or not issubclass(entry, BaseMechanism):
+            return "it is no subclass of dpaudit.mechanisms.BaseMechanism"
+        if issubclass(entry, tuple(OWN_KINDS.values())):
+            return "it is a subclass of one of dpaudit's mechanisms"
+        kind = getattr(entry.model_fields.get("kind"), "default", None)
+        return None if kind == name else f"its kind is {kind!r}"
 
 
-#: Mechanisms by their kinds, with those that installed packages add.
-KINDS: Registry[type[AnyMechanism]] = Registry(
-    "mechanisms",
-    OWN_KINDS,
-    _is_kind,
-    "subclass of BaseMechanism, but of no mechanism of ours, with that name as its `kind`",
-)
+#: Our mechanisms by their kinds, and those that installed packages add.
+KINDS = _Kinds("mechanisms", type, OWN_KINDS)
 
 
 def _read(value: Any, ours: Callable[[Any], Any]) -> Any:

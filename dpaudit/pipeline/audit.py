@@ -37,14 +37,13 @@ Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
 
 METHODS: Final[Registry[Callable[..., Audit]]] = Registry(
     "auditors",
+    Callable,
     {
         "replay": "dpaudit.auditors.replay.replay:replay",
         "sequential": "dpaudit.auditors.statistics.sequential:begin",
         "threshold": "dpaudit.auditors.statistics.threshold:threshold",
         "gdp": "dpaudit.auditors.statistics.gdp:gaussian_trade_off",
     },
-    lambda _, entry: callable(entry),
-    "function (samples, *, claim, confidence) -> Audit",
 )
 SCORES: Final = (None, "exact", "logistic", "boosting")
 

@@ -11,7 +11,7 @@ from dpaudit.app.options.files import about_file, require_no_input
 from dpaudit.app.options.option import COUNT, FILE, NUMBER, PATH, option
 from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
-from dpaudit.errors import BrokenPackage, UsageError
+from dpaudit.errors import UsageError
 from dpaudit.json_text import strictly_parsed
 
 #: How a file begins that `torch.save` wrote: a zip archive, or a pickle in the old format.
@@ -116,10 +116,7 @@ def _record(source: Path) -> Any:
 
 def _library(record: Any) -> str:
     """The only library whose records have what this one has; `UsageError` if none is, or more than one."""
-    found = [name for name in IMPORTERS.own if IMPORTERS[name].recognises(record)]
-    if not found:
-        added = {name: one for name, one in IMPORTERS.added() if not isinstance(one, BrokenPackage)}
-        found = [name for name, importer in added.items() if importer.recognises(record)]
+    found = [name for name, importer in IMPORTERS.working().items() if importer.recognises(record)]
     if len(found) != 1:
         what = (
             f"fields of {' and of '.join(sorted(found))}" if found else "no field that identifies the library"

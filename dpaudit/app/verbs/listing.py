@@ -41,7 +41,7 @@ def listing(*, what: str | None, output_format: str) -> None:
     if what == "mechanisms":
         _show_mechanisms(output_format)
         return
-    algorithms, kinds = _working(CATALOGUE), _working(KINDS)
+    algorithms, kinds = CATALOGUE.working(), KINDS.working()
     parameters = {name: dict(builtin.parameters) for name, builtin in algorithms.items()}
     found = {
         "algorithms": {name: builtin.summary for name, builtin in algorithms.items()},
@@ -57,16 +57,10 @@ def listing(*, what: str | None, output_format: str) -> None:
         print_text(table((title, ""), entries.items(), whole=(title,)), line())
 
 
-def _working(registry: Registry[Any]) -> dict[str, Any]:
-    """Our entries, and those of packages that can be used."""
-    added = {name: one for name, one in registry.added() if not isinstance(one, BrokenPackage)}
-    return {name: registry[name] for name in registry.own} | added
-
-
 def _show_mechanisms(output_format: str) -> None:
     """What is supported of an example of each mechanism."""
     found: list[Support] = []
-    kinds = [kind for kind, one in _working(KINDS).items() if one.example]
+    kinds = [kind for kind, one in KINDS.working().items() if one.example]
     with Work("asking the accountants", len(kinds)) as work:
         for kind in kinds:
             found.append(supports(kind))
