@@ -41,14 +41,18 @@ def parameters(kind: str) -> dict[str, type | None]:
     return {name: _type(field) for name, field in fields.items()}
 
 
+def describable() -> list[str]:
+    """All kinds that can be described, with those that installed packages add."""
+    return [*DESCRIBED, *(kind for kind in KINDS if kind not in OWN_KINDS)]
+
+
 def _model(kind: str) -> type[AnyMechanism]:
     """The class of a kind that can be described, ours or another package's. Raises `UnknownKind`."""
     if kind in DESCRIBED:
         return DESCRIBED[kind]
     if kind in KINDS and kind not in OWN_KINDS:
         return KINDS[kind]
-    known = [*DESCRIBED, *(name for name in KINDS if name not in OWN_KINDS)]
-    remedy = f"{did_you_mean(kind, known)}known mechanisms: {', '.join(known)}"
+    remedy = f"{did_you_mean(kind, describable())}known mechanisms: {', '.join(describable())}"
     if kind in OWN_KINDS:
         remedy = "name the mechanism inside it, and give the sample's parameters, such as its rate"
     raise UnknownKind(f"no mechanism {kind!r} can be described", where="mechanism", remedy=remedy)

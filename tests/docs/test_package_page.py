@@ -121,7 +121,7 @@ def test_every_entry_works(run: Run, tmp_path: Path) -> None:
         (tmp_path / script.partition("\n")[0].removeprefix("# ")).write_text(script, encoding="utf-8")
     (tmp_path / "log.json").write_text(*blocks("json"), encoding="utf-8")
     commands = [part for block in blocks("console") for part in block.split("$ ")[1:]]
-    assert len(commands) == 7
+    assert len(commands) == 8
     for part in commands:
         command, _, expected = part.partition("\n")
         done = run(command)

@@ -24,6 +24,7 @@ from dpaudit.claims.guarantees import figures
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms import KINDS
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 from dpaudit.models import did_you_mean
 
@@ -83,10 +84,13 @@ def calibrate_command(
         remedy = "give --epsilon with --delta, --rho, --mu, or --epsilon alone"
         raise UsageError("no target", where="dpaudit calibrate", why=why, remedy=remedy)
     given = {name: value for name, value in options.items() if value is not None}
-    if subject in FREE:
+    noise = FREE.get(subject)
+    if noise is None and not Path(subject).exists() and subject in KINDS:  # of another package
+        noise = KINDS[subject].noise_field
+    if noise is not None:
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
         count = take_count(subject, given, spelled)
-        prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled, relation)
+        prototype = described(subject, {noise: 1.0, **given}, spelled, relation)
         found = calibrate(prototype, target, count=count, neighbouring=relation)
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:

@@ -27,8 +27,8 @@ from dpaudit.claims.guarantees import DELTAS, GDP, ZCDP, AnyGuarantee, ApproxDP,
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import KINDS
-from dpaudit.mechanisms.described import DESCRIBED, parameters
+from dpaudit.mechanisms import KINDS, OWN_KINDS
+from dpaudit.mechanisms.described import DESCRIBED, describable, parameters
 from dpaudit.models import did_you_mean, named_by
 from dpaudit.pipeline.epsilon import Cost
 from dpaudit.progress import Work
@@ -132,17 +132,18 @@ def _releases(
     subject: str, given: dict[str, Any], neighbouring: str | None
 ) -> tuple[list[Release], Neighbouring]:
     default = Neighbouring(neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
-    if subject in KINDS:
+    path = Path(subject)
+    if subject in OWN_KINDS or (not path.is_file() and subject in KINDS):
         lists = [name for name, type_ in parameters(subject).items() if type_ is None]
         if lists:
             what, why = f"{subject} needs {' and '.join(lists)}", "an option is one number or word"
             remedy = f"write a plan.toml; docs/proving/epsilon.md has one with {subject}"
             raise UsageError(what, where="MECHANISM|PLAN", why=why, remedy=remedy)
         return [release_of(subject, given, spelled, default)], default
-    path = Path(subject)
     if not (path.suffix == ".toml" or path.is_file()):
         why = "there is nothing to bound"
-        remedy = f"{did_you_mean(subject, DESCRIBED)}name one of {', '.join(DESCRIBED)}, or a plan.toml"
+        known = describable()
+        remedy = f"{did_you_mean(subject, known)}name one of {', '.join(known)}, or a plan.toml"
         raise UsageError(f"no mechanism {subject!r}", where="MECHANISM|PLAN", why=why, remedy=remedy)
     if given:
         names = [spelled(name) for name in given]
