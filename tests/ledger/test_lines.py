@@ -19,10 +19,11 @@ import dpaudit.ledger.file
 from dpaudit import GDP, L1, L2, ZCDP, Gaussian, Laplace, Ledger, Partition, PureDP, Release
 from dpaudit.errors import DpauditError, InvalidParameter, LedgerTampered, LedgerTruncated, RecordAfterFooter
 from dpaudit.ledger.blocks import in_blocks, read_block, read_line
-from dpaudit.ledger.columns import PlainReleases
+from dpaudit.ledger.columns import PlainReleases, is_plain
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import encode
 from dpaudit.ledger.numbers import canonical
+from dpaudit.noise.grid import grid
 from tests import make
 
 HEADER = make.header("replace-one", unit="u")
@@ -170,6 +171,7 @@ def test_the_quick_way_takes_the_common_lines(release: Release) -> None:
         assert escaped or whole or release.count >= 10**9 or isinstance(release.claimed, GDP)
     else:
         assert found == (release, digest)
+        assert is_plain(release)
         assert read_line(line, "after") is None
         assert read_line(line[:-1], "before") is None
 
@@ -342,3 +344,24 @@ def test_progress_adds_up_to_what_was_read(path: Path) -> None:
         stream.read_to_the_end()
     assert 1 <= len(told) <= path.stat().st_size >> 20
     assert 0.5 * path.stat().st_size < sum(told) <= path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("given", "edited"),
+    [(b'"sigma":2.5', b'"sigma":0'), (b'"grid":0', b'"grid":[0]'), (b'"count":3', b'"count":0')],
+)
+def test_what_the_model_refuses_is_refused_in_columns(path: Path, given: bytes, edited: bytes) -> None:
+    """A number that canonical JSON may hold, and the field may not; each beside the line as it was."""
+    scale = 2.5 if b"sigma" in given else next(2.0**k for k in range(60) if grid(2.0**k) == 0)
+    noise = Gaussian(sigma=scale, sensitivity=L2(1.0))
+    exponent = None if b"sigma" in given else noise.grid
+    lines = bodies([Release(label="x", mechanism=noise, count=3, grid=exponent)] * 40)
+    path.write_bytes(chained(lines))
+    assert len(both_agree(path)[1]) == 40
+    assert given in lines[20]
+    for several in (range(20, 21), range(1, 41)):
+        changed = [line.replace(given, edited) if i in several else line for i, line in enumerate(lines)]
+        path.write_bytes(chained(changed))
+        kind, words = both_agree(path)
+        assert issubclass(kind, DpauditError)
+        assert f"{path}:{several[0] + 1}" in words
