@@ -109,6 +109,16 @@ def test_nothing_is_forced_where_no_two_samples_differ(units: int) -> None:
     assert drawn(poisson(1.0), 9, 3, 2) is None
 
 
+def test_one_unit_alone_is_drawn_in_samples_of_any_size() -> None:
+    for mechanism in (poisson(), truncated(3, 8)):
+        for place in (0, 7, 8, 21):
+            (chosen,) = {Coins(3, 0, place).draw(mechanism, 8).chosen.tobytes() for _ in range(2)}
+            assert np.flatnonzero(np.frombuffer(chosen, dtype=np.bool_)).tolist() == [place % 8]
+    assert Coins(3, 0, 2).draw(poisson(), 0).number is None
+    usual = Coins(3, 0).draw(fixed(3, 8), 8)
+    assert Coins(3, 0, 2).draw(fixed(3, 8), 8).chosen.tolist() == usual.chosen.tolist()
+
+
 def curator(noise: Any, **options: Any) -> Curator:
     header = Header(algorithm="a", unit="row", neighbouring="replace-one")
     return Curator(Ledger(header), noise, **options)

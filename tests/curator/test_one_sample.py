@@ -351,6 +351,7 @@ ODD: list[Any] = [
     *([0, [0]], 1 << 70000, np.int64(0), np.float64(0.0), np.zeros(1), np.zeros((1, 1)), np.zeros(1, int)),
     *(np.array([0], dtype=object), "\n", "\ud800", "other", ("other",), dt.date(2020, 1, 1), Decimal("0.0")),
     *(Decimal("0.00"), complex(0), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+    *(np.full(1, 1e-12), np.full(1, 1e-12 + 1e-26), np.arange(2000) == 999, np.arange(2000) == 1000),
 ]
 
 

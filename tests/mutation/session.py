@@ -54,6 +54,8 @@ BEGIN, END = "<!-- written by nox -s mutation -->", "<!-- end -->"
 FOLD = tuple(f"accountants/composition/test_{name}.py" for name in ("composition", "plain_columns", "groups"))
 #: The tests of an audit's bound and verdict, one event or many bets.
 STATISTICS = tuple(f"auditors/statistics/test_{name}.py" for name in ("betting", "sequential", "threshold"))
+#: The tests of mechanisms on samples of bounded size, and of the pairs that dominate them.
+BATCHES = "mechanisms/samples", "accountants/pairs/test_batches.py", "curator/test_coins.py"
 #: The tests of the exact loss, of recordings that are shifted for it, and of samplers.
 SAMPLES = "auditors/replay/samples/test"
 LOSSES = f"{SAMPLES}_exact_loss_enumerated.py", f"{SAMPLES}_exact_loss.py"
@@ -70,7 +72,11 @@ FILES = {
     "dpaudit/curator/streams.py": ("curator",),
     "dpaudit/curator/coins.py": ("curator/test_coins.py",),
     "dpaudit/curator/mapping.py": ("curator/test_mapping.py", "curator/test_purity.py"),
-    "dpaudit/curator/purity.py": ("curator/test_purity.py",),
+    "dpaudit/curator/records.py": ("curator/test_mapping.py", "curator/test_one_sample.py"),
+    "dpaudit/curator/purity/allowed.py": ("curator/test_purity.py",),
+    "dpaudit/curator/purity/reader.py": ("curator/test_purity.py",),
+    "dpaudit/curator/purity/sources.py": ("curator/test_purity.py",),
+    "dpaudit/mechanisms/samples/batches.py": BATCHES,
     "dpaudit/noise/contributions.py": ("noise/test_contributions.py", "curator/test_exact_sums.py"),
     "dpaudit/noise/sums.py": ("noise/test_sums.py", "curator/test_release_gram.py"),
     "dpaudit/accountants/composition/costs.py": ("accountants/composition/test_costs.py",),
@@ -114,7 +120,7 @@ FILES = {
 }
 #: Fixtures of tests that look at other processes, in which nothing is exchanged.
 ELSEWHERE = {"python", "own_processes"}
-#: A survivor outlives all of the file's own tests, and others up to so many seconds, as unchanged code takes.
+#: A survivor outlives all of the file's own and named tests, and others up to so many seconds of theirs.
 ENOUGH = 5.0
 
 
@@ -320,13 +326,13 @@ class Session:
         return {"tests": tests, "failed": self.failed, "modules": modules}
 
     def _chosen(self, file: str, mutant: Mutant, before: str | None) -> list[str]:
-        """The tests of a mutant: what noticed it before, the file's own, then the quickest."""
+        """The tests of a mutant: what noticed it before, the file's own and named ones, then the quickest."""
         through = self.through[file]
         lines = mutant.lines if mutant.function else tuple(through)
-        own = f"test_{Path(file).stem}"
+        own, named = f"test_{Path(file).stem}", tuple(path for path in tests_of(file) if path.endswith(".py"))
 
         def order(name: str) -> tuple[bool, bool, float]:
-            elsewhere = not Path(name.partition("::")[0]).name.startswith(own)
+            elsewhere = not (Path(name.partition("::")[0]).name.startswith(own) or name.startswith(named))
             return name != before, elsewhere, self.seconds[name]
 
         spent, chosen = 0.0, []

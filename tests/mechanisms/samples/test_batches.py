@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,13 @@ def test_a_subset_has_its_size(size: int) -> None:
     randomness = Randomness.live(None)
     for _ in range(20):
         assert randomness.subset(10, size).sum() == size
+
+
+def test_the_probability_of_a_units_place_is_at_least_its_share_and_at_most_one() -> None:
+    for size, units in ((1, 3), (2, 3), (3, 3), (10**6, 10**6)):
+        found = FixedSizeSampled(size=size, units=units, mechanism=QUIET).most_likely
+        assert Fraction(size, units) <= Fraction(found) <= 1
+        assert found <= size / units * (1 + 1e-15)
 
 
 def test_the_curator_draws_the_sample_and_writes_what_it_rests_on() -> None:
