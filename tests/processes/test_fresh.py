@@ -22,9 +22,9 @@ from click.testing import CliRunner
 import dpaudit
 from dpaudit import ZCDP, Audit, Claim, Curator, Experiment, Pair, Proof
 from dpaudit.errors import TargetDied, TargetRaised, UsageError
-from dpaudit.pipeline.certify import certified
 from dpaudit.processes import fresh, host
 from dpaudit.processes.host import Limits
+from tests.certified import certified
 
 MINE = """
 import functools, os, signal, sys, threading
