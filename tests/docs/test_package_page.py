@@ -189,3 +189,11 @@ def test_a_broken_package_is_named_and_the_rest_works(run: Run, tmp_path: Path) 
     for command in ("dpaudit frobnicate", "dpaudit audit dp-apvi --method guess", "dpaudit epsilon half"):
         done = run(command, other)
         assert (done.returncode, "DPA107 package broken 0.1" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.nightly
+def test_the_package_has_correct_types() -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "-p", "staircase"]
+    path = {**os.environ, "MYPYPATH": str(PACKAGE)}
+    done = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
