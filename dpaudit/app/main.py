@@ -15,7 +15,7 @@ from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
 from dpaudit.app.text.progress import progress_shown
 from dpaudit.app.text.streams import note, open_closed_streams, silenced
 from dpaudit.errors import BrokenPackage, UsageError
-from dpaudit.registry import Registry, defined_at
+from dpaudit.registry import Registry
 
 #: Verb -> its module in this folder, the command's name there, and its line in `--help`.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
@@ -74,11 +74,6 @@ Exit codes: 0 proved (audit: not refuted); 1 not proved, or refuted;
 \b
 Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 """
-
-
-def imported(module: str, name: str) -> click.Command:
-    """A command of a module in this folder."""
-    return with_traceback(defined_at(f"dpaudit.app.{module}:{name}"))
 
 
 def with_traceback(command: click.Command) -> click.Command:

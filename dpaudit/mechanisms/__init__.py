@@ -99,15 +99,19 @@ class _Kinds(Registry[type[AnyMechanism]]):
 KINDS = _Kinds("mechanisms", type, OWN_KINDS)
 
 
+def kind_named(kind: str, where: str) -> type[AnyMechanism]:
+    """Return the class of a kind, ours or another package's; raises `UnknownKind`."""
+    if kind in KINDS:
+        return KINDS[kind]
+    known = f"known kinds: {', '.join(KINDS)}; or install the package that adds it"
+    raise UnknownKind(f"unknown kind {kind!r}", where=where, remedy=did_you_mean(kind, KINDS) + known)
+
+
 def _read(value: Any, ours: Callable[[Any], Any]) -> Any:
     kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
     if not isinstance(kind, str) or kind in OWN_KINDS:
         return ours(value)
-    if kind not in KINDS:
-        known = f"known kinds: {', '.join(KINDS)}; or install the package that adds it"
-        remedy = did_you_mean(kind, KINDS) + known
-        raise UnknownKind(f"unknown kind {kind!r}", where="mechanism", remedy=remedy)
-    added = KINDS[kind]
+    added = kind_named(kind, "mechanism")
     return value if type(value) is added else added.model_validate(value)
 
 
@@ -184,4 +188,5 @@ __all__ = [
     "TruncatedPoissonSampled",
     "ValueMechanism",
     "distance",
+    "kind_named",
 ]

@@ -9,10 +9,9 @@ from dpaudit.accountants.curves.curves import ACCOUNTANTS
 from dpaudit.auditors.replay.sampler_check import sampler_is_tested
 from dpaudit.claims.arguments import checked
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import CannotBound, UnknownKind
+from dpaudit.errors import CannotBound
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import KINDS, AnyMechanism, BaseMechanism
-from dpaudit.models import did_you_mean
+from dpaudit.mechanisms import KINDS, AnyMechanism, BaseMechanism, kind_named
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,8 @@ def supports(
         UnknownKind: no mechanism has that name.
     """
     if isinstance(mechanism, str):
-        if mechanism not in KINDS:
-            what, remedy = f"no mechanism {mechanism!r}", f"known mechanisms: {', '.join(KINDS)}"
-            remedy = did_you_mean(mechanism, KINDS) + remedy
-            raise UnknownKind(what, where="supports(mechanism=)", remedy=remedy)
-        mechanism = KINDS[mechanism](**KINDS[mechanism].example)
+        named = kind_named(mechanism, "supports(mechanism=)")
+        mechanism = named(**named.example)
     composition = compose([Release(label=mechanism.kind, mechanism=mechanism)], neighbouring)
     bounding: list[str] = []
     refused: dict[str, str] = {}
