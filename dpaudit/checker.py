@@ -10,12 +10,12 @@ holds           the bound here is no larger; or at most 1% larger, where finer s
 does not hold   the bound is larger, or a field contradicts the ledger
 not checked     no bound is known here, or none that is fine enough
 
-A number is a whole multiple of 2^-224; `ONE` is 1. Functions are good to a few hundred of these units; costs,
-masses and figures are then rounded to the safe side by far more. One run of a mechanism is a *pair*: a kind
-with exact parameters. A pair has a *curve*, delta at each epsilon, convex in y = e^epsilon. The chords of a
+Numbers are multiples of 2^-224, and `ONE` is 1. Functions are good to a few hundred of these units; costs,
+masses and figures are rounded to the safe side by far more. One run of a mechanism is a *pair*, a kind with
+exact parameters, and a pair has a *curve*: delta at each epsilon, convex in y = e^epsilon. The chords of a
 curve between the points epsilon = i / cells are the curve of a discrete privacy loss, which therefore
 dominates (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). Discrete losses are added up as polynomials
-are multiplied. Either order of neighbouring data sets is composed by itself, and the larger delta counts.
+are multiplied. Either order of neighbouring data sets is composed by itself; the larger delta counts.
 """
 
 import bisect
@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 VERSION = "1"
 TOLERANCE = 1 + Fraction(1, 10**9)  # a bound meets a figure that it exceeds by no larger factor
 HOLDS, FAILS, UNKNOWN, NOTHING = "holds", "does not hold", "not checked", "nothing"
+RANK = {FAILS: 0, UNKNOWN: 1, HOLDS: 2}
 Answer = tuple[str, str, str]  # one of the three, what it is about, and why
 Record = dict[str, Any]
 
@@ -280,7 +281,7 @@ def read_ledger(text: bytes) -> Ledger:
 
 def grid_of(mechanism: Record) -> int | None:
     """Return the exponent of the grid of a mechanism's outputs; None: they are on none."""
-    inner = inner_of(mechanism)
+    inner = mechanism.get("mechanism", mechanism)
     scale = inner.get("scale", None if inner["kind"] in NO_GRID else inner.get("sigma"))
     exponent = None if scale is None else math.frexp(scale)[1] - 33
     return 0 if inner["kind"].startswith("discrete") else exponent
@@ -296,10 +297,10 @@ RAISED = 1 + Fraction(1, 10**12)  # more than a sum of doubles is off
 def pairs_of(mechanism: Record, units: int = 1, bound: Any = None) -> list[tuple[Pair, int]]:
     """Return the pairs of a run for data sets that differ in some units, each with how often it runs.
 
-    `bound` stands for the sensitivity. Raises `Unknown`: no pair is known here.
+    `bound` stands for the sensitivity.
     """
     kind, epsilon = mechanism["kind"], Fraction(mechanism.get("epsilon", 0)) * units
-    value: Any = mechanism.get("sensitivity", {}).get("value", 0) if bound is None else bound
+    value: Any = mechanism.get("sensitivity", {"value": 0})["value"] if bound is None else bound
     moved, delta = Fraction(value) * units, Fraction(mechanism.get("delta", 0))
     scale, square = Fraction(mechanism.get("sigma", mechanism.get("scale", 1))), moved**2
     if kind == "randomized-response":  # each unit of a group has an answer of its own
@@ -356,8 +357,7 @@ def sampled_pairs(mechanism: Record) -> list[tuple[Pair, int]]:
 def reach(mechanism: Record) -> Fraction:
     """Return the squared norm that a strategy matrix gives to one unit's changes, at most.
 
-    One participation: the largest column. Toeplitz strategies, of coefficients that are raised until they
-    fall: the earliest steps (Kalinin and Lampert 2024), also where columns that far apart share no row.
+    One participation: the largest column. Toeplitz, falling: the earliest steps (Kalinin and Lampert 2024).
     """
     strategy, steps, separation = mechanism["strategy"], mechanism["steps"], mechanism["separation"]
     times, sums = min(mechanism["participations"], -(-steps // separation)), [0.0] * steps
@@ -402,7 +402,7 @@ def pure(pair: Pair) -> Fraction:
 def rho(pair: Pair) -> Fraction:
     """Return a pair's rho of zCDP.
 
-    Gaussian noise mu^2 / 2 (Bun and Steinke 2016), discrete too (Canonne, Kamath and Steinke 2020); Laplace
+    Gaussian mu^2 / 2 (Bun and Steinke 2016), discrete too (Canonne, Kamath and Steinke 2020); Laplace
     e + e^-e - 1 (Harrison and Manurangsi 2025); a range e^2 / 8 (Cesar and Rogers 2021); pure e tanh(e / 2).
     """
     kind = pair[0]
@@ -412,8 +412,7 @@ def rho(pair: Pair) -> Fraction:
         return Fraction(pair[2] / (2 * pair[1] ** 2))
     if kind == "sparse":  # as if all values were released
         return Fraction(pair[2] ** 2 * pair[5] / 2)
-    epsilon = pure(pair)
-    shrunk = exp(-fixed(epsilon))
+    epsilon, shrunk = pure(pair), exp(-fixed(pure(pair)))
     if kind == "laplace":
         return max(Fraction(0), epsilon - 1 + up(shrunk))
     whole = epsilon * up((ONE - shrunk << BITS) // (ONE + shrunk))
@@ -436,10 +435,7 @@ def mu_squared(pair: Pair) -> Fraction:
 
 @functools.cache
 def divergence(pair: Pair, order: Fraction, relation: str) -> Fraction:
-    """Return a bound on a pair's Renyi divergence of an order > 1, whichever data set comes first.
-
-    Laplace and randomized response: Mironov 2017, Table II. Sparse vector: Zhu and Wang 2020. Else by rho.
-    """
+    """Return a bound on a Renyi divergence, in both directions (Mironov 2017; Zhu and Wang 2020)."""
     kind, t, least = pair[0], order - 1, list[Fraction]()
     if kind == "sampled":
         how, inner, _ = under(pair, relation)
@@ -547,10 +543,7 @@ def gaussian(square: Fraction) -> Function:
 
 
 def discrete_gaussian(sigma: Fraction) -> Function:
-    """Return the curve of discrete Gaussian noise moved by 1: at k the loss is (1 - 2 k) / (2 sigma^2).
-
-    Beyond 15 sigma, where less than 2^-160 is left, losses count as infinite.
-    """
+    """Return the curve of discrete Gaussian noise moved by 1; losses beyond 15 sigma count as infinite."""
     step, last = fixed(1 / sigma**2), math.ceil(15 * sigma) + 1
     ratio, weights = exp(-step // 2), [ONE]
     while len(weights) <= last + 1:
@@ -593,12 +586,10 @@ def sampled(pair: Pair, relation: str) -> Curve:
     """
     how, change, own = under(pair, relation)
     q: int = fixed(pair[4]) + (pair[4] < 1)
-    if how == "alone":
-        return curve(change, relation)
     if pair[1] == "truncated-poisson-sampled":
         return truncated(pair, relation)
-    if how == "opposite":
-        return opposite(own[1], q), None
+    if how in ("alone", "opposite"):
+        return curve(change, relation) if how == "alone" else (opposite(own[1], q), None)
     inner, outer = curve(change, relation)[0], curve(own, relation)[0]
 
     def upper(x: int, y: int) -> int:
@@ -622,8 +613,7 @@ def sampled(pair: Pair, relation: str) -> Curve:
 def opposite(square: Fraction, q: int) -> Function:
     """Return the curve of (1 - q) N(0, 1) + q N(mu, 1) against the same of -mu: P - y Q beyond a point t.
 
-    There the ratio of their densities is y: q c w^2 - (1 - q) (y - 1) w - y q c = 0 for w = e^(mu t) and
-    c = e^(-mu^2 / 2).
+    There the densities' ratio is y: q c w^2 - (1 - q) (y - 1) w - y q c = 0, w = e^(mu t), c = e^(-mu^2 / 2).
     """
     mu, rest, both = math.isqrt(fixed(square) << BITS), ONE - q, q * exp(-fixed(square / 2)) >> BITS
     require(mu < 14 * ONE, "a unit's part of more than 14 standard deviations in a Poisson sample", Unknown)
@@ -640,8 +630,7 @@ def opposite(square: Fraction, q: int) -> Function:
 def truncated(pair: Pair, relation: str) -> Curve:
     """Return the curve of a Poisson sample of `units`, cut to `most`: by revealing whether others fill it.
 
-    With k >= most others drawn, a unit has a place with probability rate most / (k + 1), and another unit has
-    it otherwise, as in a sample of fixed size. If that costs less, there may be fewer others.
+    If k >= most do, a unit has a place with probability rate most / (k + 1), as in a sample of fixed size.
     """
     _, _, change, own, rate, most, units, _ = pair
     others, q, p = units - 1, fixed(rate), ONE - fixed(rate)
@@ -686,7 +675,7 @@ def power_of_e(i: int, cells: int) -> int:
 def discrete(pair: Pair, relation: str, cells: int, spare: Fraction) -> list[Losses]:
     """Return a pair's two directions by the chords of its curve, up to where less than `spare` is left.
 
-    A mass is a change of slope, rounded up. A slope that falls, as a bound's may, only adds to the masses.
+    A mass is a change of slope, rounded up; where a bound's slope falls, masses are only larger.
     """
     (upper, down), heights = curve(pair, relation), list[int]()
     while not heights or (heights[-1] > fixed(spare) + 1 and len(heights) <= LARGEST * cells):
@@ -737,10 +726,7 @@ def power(loss: Losses, runs: int, spare: int) -> Losses:
 
 @functools.lru_cache(64)
 def compose(exposure: Exposure, relation: str, cells: int, delta: Fraction) -> list[Function]:
-    """Return delta at each epsilon of all that a unit is exposed to, by direction.
-
-    Of mass a millionth of `delta`, the smallest that matters, may be cut off.
-    """
+    """Return the curves of all that a unit is exposed to, by direction; a millionth of delta is cut off."""
     runs, gauss = Counter[Pair](), Fraction(0)
     for pair, count in exposure:
         alone = pair[0] == "sampled" and under(pair, relation)[0] == "alone"
@@ -812,8 +798,7 @@ def added(*some: Exposure) -> Exposure:
 def account_of(header: Record, releases: list[Record]) -> Account:
     """Compose releases: those without a partition add up, and of a split a unit is in one part.
 
-    It is in two where values decide which, and its own may change. Releases that name a sample are one
-    mechanism on it.
+    It is in two if values decide which, and may change. Releases on one sample are one mechanism on it.
     """
     relation, units = header["neighbouring"], 1 if "budget" in header else header["group_size"]
     places: dict[Any, Counter[Any]] = {None: Counter()}
@@ -887,8 +872,7 @@ def value_at(function: Function, epsilon: Any, delta: Any) -> Fraction:
 def approximate(account: Account, epsilon: Any, delta: Any, enough: Fraction) -> tuple[Fraction, Any]:
     """Return the least known value as `value_at`, and what finer losses may take off it; None: anything.
 
-    By mu, pure epsilon and Renyi orders; then by losses, whose cells are halved until that changes little, or
-    takes long; until one gives `enough`. Raises `Unknown`.
+    By mu, pure epsilon, Renyi orders, and losses of ever finer cells, until one gives `enough`.
     """
     found, pairs = list[Fraction](), {pair for one in account[0] for pair, _ in one}
     kinds = {pair[0] for pair in pairs}
@@ -900,14 +884,14 @@ def approximate(account: Account, epsilon: Any, delta: Any, enough: Fraction) ->
             found.append(value_at(way(), epsilon, delta))
         if found and (min(found) <= enough or kinds == {"gauss"}):
             return min(found), Fraction(0)
-    least, part, change = (delta, 5000, delta) if epsilon is None else (Fraction(1, 10**12), 100, epsilon)
+    least, part, change = (delta, 2500, delta) if epsilon is None else (Fraction(1, 10**12), 100, epsilon)
     now = list[Fraction]()
     try:
         for cells in (2**k for k in range(5, 20)):
             functions = [each for one in account[0] for each in compose(one, account[1], cells, least)]
             now.append(max(value_at(each, epsilon, delta) for each in functions))
             change = abs(now[-1] - now[-2]) if now[1:] else now[-1]
-            if now[-1] <= enough or change * part <= now[-1] or cells * len(pairs) > 9000:
+            if now[-1] <= enough or change * part <= now[-1] or cells * (len(pairs) + 5) > 50_000:
                 break
     except Unknown:
         if not found:
@@ -941,14 +925,12 @@ RESTS_ON = table("""hidden-sample: poisson-sampled fixed-size-sampled truncated-
     justified-guarantee: pure-dp approx-dp zcdp tabulated; one-answer-per-unit: randomized-response shuffled;
     score-sensitivity: exponential report-noisy-max; stream-places: tree-aggregation;
     stream-participations: matrix; independent-trials: private-selection; smooth-bound: smooth-gaussian""")
+FRESH = ("fresh-samples", None)
 NOT_DRAWN = {*RESTS_ON["justified-guarantee"].split(), "mixture-of-gaussians"}  # exactly, by dpaudit
 
 
 def rests_on(mechanism: Record, drawn: object) -> Iterator[tuple[str, Any]]:
-    """Yield what figures of a mechanism, and of those inside it, rest on: codes, each with a text.
-
-    `drawn` is whether a curator is known to have drawn its sample.
-    """
+    """Yield the codes and texts of what figures rest on; `drawn`: whether a curator drew the sample."""
     kind, basis = mechanism["kind"], basis_of(mechanism)
     if basis == "declared":
         yield "declared-sensitivity", None
@@ -960,15 +942,9 @@ def rests_on(mechanism: Record, drawn: object) -> Iterator[tuple[str, Any]]:
         yield from rests_on(one, drawn)
 
 
-def inner_of(mechanism: Record) -> Record:
-    """Return the mechanism that a sample is drawn for, or itself."""
-    found: Record = mechanism.get("mechanism", mechanism)
-    return found
-
-
 def basis_of(mechanism: Record) -> Any:
-    """Return what shows a mechanism's sensitivity; None: it has none."""
-    return inner_of(mechanism).get("sensitivity", {}).get("basis")
+    """Return what shows the sensitivity of a mechanism, or of the one inside it; None: it has none."""
+    return mechanism.get("mechanism", mechanism).get("sensitivity", {}).get("basis")
 
 
 def in_floating_point(ledger: Ledger) -> bool:
@@ -982,27 +958,24 @@ def in_floating_point(ledger: Ledger) -> bool:
 def conditions(ledger: Ledger, certificate: Record) -> Iterator[Record]:
     """Yield every condition that follows from the ledger, and from what the certificate's sections say."""
     header, releases, audits = ledger.header, ledger.releases, certificate["audits"]
-    process, labels = certificate["process"], dict[tuple[str, Any], list[str]]()
-    fresh, runs = list[str](), 0
+    process, labels, runs = certificate["process"], dict[tuple[str, Any], list[str]](), 0
     replays = [one for one in audits if one["method"] == "replay" and not one["inconclusive"]]
     untested = any(left["code"] == "samples-untested" for one in replays for left in one["not_checked"])
     for release in releases:
         mechanism, label = release["mechanism"], release["label"]
-        drawn = ("run" in header or header["noise"]["seeded"]) and inner_of(mechanism)[
-            "kind"
-        ] not in NOT_DRAWN
+        own = mechanism.get("mechanism", mechanism)["kind"] in NOT_DRAWN  # drawn by the algorithm's own code
+        drawn = ("run" in header or header["noise"]["seeded"]) and not own
         for one in dict.fromkeys(rests_on(mechanism, drawn)):
             labels.setdefault(one, []).append(label)
         if mechanism["kind"] in ON_SAMPLE and not drawn:
             runs += release["count"]
-            fresh += [label] if "sample" not in release else []
-    labels["fresh-samples", None] = fresh if runs > 1 else []
+            labels.setdefault(FRESH, []).extend([label] if "sample" not in release else [])
     for (code, text), names in labels.items():
         first = list(dict.fromkeys(names))
         which = {"number": len(names), "labels": sorted(first[:5]), "more_labels": len(first) > 5}
         found = {"code": code, "releases": which} | ({"text": text} if text is not None else {})
         found |= {"replayed": bool(replays) and not untested} if code == "sample-summed" else {}
-        yield from [found] if names else []
+        yield from [found] if names and (runs > 1 or (code, text) != FRESH) else []
     codes = {f"split-by-{one['partition']['by']}" for one in releases if "partition" in one}
     codes |= {"records-stop-nothing", "in-process" if process["kind"] == "in-process" else "honest-worker"}
     if process["kind"] == "twin":
@@ -1012,9 +985,8 @@ def conditions(ledger: Ledger, certificate: Record) -> Iterator[Record]:
     else:
         yield {"code": "only-through-ledger", "replayed": bool(replays)}
         yield from [{"code": "fixed-sequence", "replayed": bool(replays)}] * (header["schedule"] == "fixed")
-    for code, applies in (("seeded-noise", header["noise"]["seeded"]), ("no-audit", not audits)):
-        codes |= {code} if applies else set()
-    codes |= {"floating-point-noise"} if in_floating_point(ledger) else set()
+    cases = [(header["noise"]["seeded"], "seeded-noise"), (in_floating_point(ledger), "floating-point-noise")]
+    codes |= {code for applies, code in (*cases, (not audits, "no-audit")) if applies}
     yield from ({"code": code} for code in sorted(codes))
     trusted, own = header["parameters"].get("taken on trust"), certificate["statement"]["assumptions"]
     claimed = certificate["claim"]["assumptions"]
@@ -1081,8 +1053,7 @@ def figures_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
         held, size = leading(budget) * TOLERANCE, header["group_size"]  # with what a filter lets through
         pairs: dict[str, Pair] = {"zcdp": ("zcdp", held * size**2), "pure-dp": ("response", held * size, 2)}
         pairs["gdp"] = "gauss", (held * size) ** 2
-        if budget["kind"] not in pairs:
-            raise Unknown(f"what a budget of the kind {budget['kind']} implies")
+        require(budget["kind"] in pairs, f"what a budget of the kind {budget['kind']} implies", Unknown)
         account = {frozenset({(pairs[budget["kind"]], 1)})}, ""
     compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
     given = certificate["claim"]["premises"]
@@ -1108,8 +1079,8 @@ def figures_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
         for epsilon, delta in stated["points"]:
             point = {"kind": "curve", "epsilon": epsilon, "delta": delta}
             worst.append(compared(account, point, about, Fraction(11, 10)))
-        answer, _, words = min(worst, key=rank)
-        yield answer, about, words
+        worst.sort(key=lambda one: RANK[one[0]])
+        yield worst[0][0], about, worst[0][2]
 
 
 def fields_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
@@ -1179,12 +1150,7 @@ def answers(certificate_text: bytes, ledger_text: bytes) -> list[Answer]:
         found.append((UNKNOWN, "the bounds", f"none is known here on {error}"))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError) as error:
         found.append((FAILS, "a field", f"one is missing or has another type: {error!r}"))
-    return sorted(found, key=rank)
-
-
-def rank(answer: Answer) -> int:
-    """Return 0 for an answer that must be seen first."""
-    return (FAILS, UNKNOWN, HOLDS).index(answer[0])
+    return sorted(found, key=lambda one: RANK[one[0]])
 
 
 def checks(found: list[Answer]) -> Record:

@@ -20,7 +20,7 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1]
 PAGES = ("tutorial", "verdicts", "real-data", "training")
 #: Pages of which only what stands before the first heading is run: one example.
-BEGINNINGS = ("policy-evaluation", "vapvi", "processes")
+BEGINNINGS = ("policy-evaluation", "vapvi", "processes", "checker")
 #: Where the pages' reader sits.
 SHOWN_FOLDER = "/home/ann"
 
