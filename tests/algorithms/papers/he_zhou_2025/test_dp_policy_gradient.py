@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Array
+from tests.algorithms.changed import Changed
 
 BANDIT = random_mdp(2, 3, 1, seed=3)
 SMALL = DPPolicyGradient(one_hot_features(2, 3), 12, 2, mdp=BANDIT)
@@ -99,37 +100,19 @@ def test_the_published_sensitivity_is_exceeded_by_users_with_opposed_rewards(
     assert finding.declared == pytest.approx(2 * math.sqrt(2))
 
 
-@dataclass(frozen=True)
-class Again:
+def again(algorithm: DPPolicyGradient, data: OnlineUsers, curator: Curator) -> Learned:
     """A planted fault: the first batch is used in every update, as if it were a new one."""
-
-    inner: DPPolicyGradient
-    name = "again"
-
-    @property
-    def claim(self) -> Any:
-        return self.inner.claim
-
-    def __call__(self, data: OnlineUsers, curator: Curator) -> Learned:
-        batch = self.inner.batch
-        return self.inner(
-            replace(
-                data,
-                seeds=np.tile(data.seeds[:batch], 2),
-                replaced={
-                    **data.replaced,
-                    **{i + batch: user for i, user in data.replaced.items() if i < batch},
-                },
-            ),
-            curator,
-        )
+    batch = algorithm.batch
+    moved = {i + batch: user for i, user in data.replaced.items() if i < batch}
+    seeds = np.tile(data.seeds[:batch], 2)
+    return algorithm(replace(data, seeds=seeds, replaced={**data.replaced, **moved}), curator)
 
 
 def test_users_who_are_in_two_batches_are_found(nightly: bool) -> None:
     pairs = SMALL.worst_pairs()[slice(None) if nightly else slice(7, 9)]  # which are asked for two actions
     replays = 2 if nightly else 1
     assert replay(SMALL, pairs, seed=0, replays=replays).verdict is Experiment.NOT_REFUTED
-    audit = replay(Again(SMALL), pairs, seed=0, replays=replays)
+    audit = replay(Changed(SMALL, again), pairs, seed=0, replays=replays)
     assert audit.verdict is Experiment.REFUTED
     assert any("moves 2 parts of split 'batches'" in finding.detail for finding in audit.findings)
 

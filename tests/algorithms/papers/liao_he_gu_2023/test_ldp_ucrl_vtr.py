@@ -1,6 +1,6 @@
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import mpmath
@@ -38,6 +38,7 @@ from dpaudit.algorithms.papers.liao_he_gu_2023.value_targeted import (
     ucrl_vtr,
 )
 from dpaudit.errors import DataError, InvalidParameter, ScheduleBroken
+from tests.algorithms.changed import Changed
 from tests.sweeps import sweep
 
 CLAIMED = ApproxDP(epsilon=1.0, delta=1e-5)
@@ -211,23 +212,6 @@ def test_replay_measures_what_one_hot_features_move(nightly: bool) -> None:
         "Lambda": pytest.approx(math.sqrt(3 * 4) * ratio),
         "u": pytest.approx(math.sqrt(2 * 3) * ratio),
     }
-
-
-@dataclass(frozen=True)
-class Changed:
-    """The algorithm with something else in its place."""
-
-    inner: LDPUCRLVTR
-    do: Callable[[LDPUCRLVTR, OnlineUsers, Curator], Any]
-
-    name = "changed"
-
-    @property
-    def claim(self) -> Any:
-        return self.inner.claim
-
-    def __call__(self, data: OnlineUsers, curator: Curator) -> Any:
-        return self.do(self.inner, data, curator)
 
 
 def rehearsed(algorithm: LDPUCRLVTR, data: OnlineUsers, curator: Curator) -> OnlinePolicies:

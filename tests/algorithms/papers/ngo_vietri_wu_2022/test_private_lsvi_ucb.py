@@ -1,7 +1,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import mpmath
@@ -39,6 +39,7 @@ from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Gaussian, TreeAggregation
+from tests.algorithms.changed import Changed
 
 PROCESS = random_linear_mdp(4, 3, 3, 3, seed=20220717)
 MODEL = LinearModel(PROCESS.features, 3)
@@ -299,23 +300,6 @@ def test_the_built_in_pair_forces_updates_and_refutes_what_is_not_clipped(
     assert {finding.label for finding in audit.findings} == (
         {"y_1", "y_2"} if values == "unclipped" else set()
     )
-
-
-@dataclass(frozen=True)
-class Changed:
-    """The algorithm with something else in its place."""
-
-    inner: PrivateLSVIUCB
-    do: Callable[[PrivateLSVIUCB, OnlineUsers, Curator], Any]
-
-    name = "changed"
-
-    @property
-    def claim(self) -> Any:
-        return self.inner.claim
-
-    def __call__(self, data: OnlineUsers, curator: Curator) -> Any:
-        return self.do(self.inner, data, curator)
 
 
 def honest(algorithm: PrivateLSVIUCB, data: OnlineUsers, curator: Curator) -> UserViews:

@@ -23,6 +23,7 @@ from dpaudit.certificate.verdicts import Accounting, Experiment, Proof
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter, UsageError
+from tests.algorithms.changed import random_data
 from tests.sweeps import sweep
 
 H = 20
@@ -31,16 +32,6 @@ H = 20
 def built_in(n: int = 40) -> TrajectoryData:
     mdp = appendix_f_mdp(0)
     return mdp.sample_trajectories(n, appendix_f_behaviour(), np.random.default_rng(0))
-
-
-def random_data(rng: np.random.Generator, n: int, horizon: int, sizes: tuple[int, ...]) -> TrajectoryData:
-    return TrajectoryData(
-        rng.integers(0, sizes[0], (n, horizon + 1)),
-        rng.integers(0, sizes[1], (n, horizon)),
-        rng.random((n, horizon)) ** 0.2,
-        sizes[0],
-        sizes[1],
-    )
 
 
 def accounting(algorithm: DPVAPVI, data: TrajectoryData) -> Accounting:

@@ -23,19 +23,10 @@ from dpaudit.curator.noise import LiveNoise, NoiseSource, Question, ReplayedNois
 from dpaudit.curator.running import run
 from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import Array, SymmetricGaussian, distance
+from tests.algorithms.changed import random_data
 from tests.sweeps import sweep
 
 H = 20
-
-
-def random_data(rng: np.random.Generator, n: int, horizon: int, sizes: tuple[int, ...]) -> TrajectoryData:
-    return TrajectoryData(
-        rng.integers(0, sizes[0], (n, horizon + 1)),
-        rng.integers(0, sizes[1], (n, horizon)),
-        rng.random((n, horizon)) ** 0.2,
-        sizes[0],
-        sizes[1],
-    )
 
 
 def either_sign(seed: int, sizes: tuple[int, int, int] = (3, 4, 4)) -> Array:
