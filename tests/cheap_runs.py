@@ -5,8 +5,6 @@ process, where a fork costs twenty times as much. What a day's tests leave out s
 name in `WAYS` stands for is done where the environment has that name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses

@@ -1,7 +1,5 @@
 """What every test can rely on, however the suite is started, and how hard hypothesis tries."""
 
-from __future__ import annotations
-
 import compileall
 import contextlib
 import ctypes
@@ -80,9 +78,7 @@ def _collapse_pages() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file(
-    file_path: Path,
-) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Examples in docstrings are those of the package: looking for them here imports each test file twice."""
     del file_path
     collectors = yield

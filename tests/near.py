@@ -5,8 +5,6 @@ folder, then every test file that names the module or, for a file that is no mod
 seconds no further test begins, and the last line says how many were left.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -7,8 +7,6 @@ signals on, and of Python's own variables it follows PYTHONPATH and PYTHONWARNIN
 signals or the interpreter's start must use `sys.executable`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """What a page shows is what a command prints, but for the rounding of one processor."""
 
-from __future__ import annotations
-
 import re
 from math import isclose
 

@@ -1,7 +1,5 @@
 """Sweeps over many cases, of which some are tried every day and all of them every night."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers as text: a double is the number but for a rounding, or there is an error."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """How the models look from outside."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from typing import Any

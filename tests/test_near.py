@@ -1,7 +1,5 @@
 """`nox -s near -- FILE` names the nearest tests first, and fails where one of them does."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import near

@@ -1,7 +1,5 @@
 """How ledgers, accountings, audits and certificates read in a notebook."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A program started by `preloaded_python` sees and does what it does as a Python of its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Texts that differ in the last digits of a computed number are the same; any other two are not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.printed import is_printed

@@ -1,7 +1,5 @@
 """A registry finds our own names without any metadata, and names every entry of a package that is broken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from typing import Any

@@ -1,7 +1,5 @@
 """Strategies of data sets and of neighbouring pairs: drawn from the schema, and different in one unit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

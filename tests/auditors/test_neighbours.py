@@ -1,7 +1,5 @@
 """Neighbouring tables, and the search for the worst pair."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

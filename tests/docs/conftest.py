@@ -1,7 +1,5 @@
 """Pages are printed as readers see them: with targets in processes of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Every relative link in the documents leads somewhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every module, name and file of this repository that a page names is there."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

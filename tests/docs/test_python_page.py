@@ -1,7 +1,5 @@
 """docs/python.md: its session prints what it shows, and its table names every function of the pipeline."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

@@ -1,7 +1,5 @@
 """What the README shows is what happens."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
@@ -17,11 +15,7 @@ def _blocks(language: str) -> list[str]:
 def _dpaudit(python: list[str], command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = command.partition("#")[0].split()[2:]
     return subprocess.run(
-        [*python, "-m", "dpaudit.app.main", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        [*python, "-m", "dpaudit.app.main", *words], cwd=folder, capture_output=True, text=True, check=False
     )
 
 

@@ -1,7 +1,5 @@
 """The pages that people look things up on are complete, and every page is listed in the index."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/reliability.md was written by its command, from a whole run without faults."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

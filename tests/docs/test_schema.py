@@ -1,7 +1,5 @@
 """The published schemas are those of the types, and every ledger of the suite is judged by them."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on design shows the rooms of the package on the floors where they are."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples that audit other libraries run, where those are installed."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from pathlib import Path

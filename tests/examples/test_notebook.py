@@ -1,7 +1,5 @@
 """The notebook in examples/ runs from its first cell to its last, and shows what its words promise."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

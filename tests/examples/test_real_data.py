@@ -1,7 +1,5 @@
 """The examples on real data: what they hand on, and that mending keeps neighbours neighbours."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import sys

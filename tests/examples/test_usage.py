@@ -1,7 +1,5 @@
 """Examples that are programs say how they are called."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

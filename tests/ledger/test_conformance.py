@@ -1,7 +1,5 @@
 """The conformance suite of docs/spec is read as it says, and ledgers of other languages verify."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import subprocess

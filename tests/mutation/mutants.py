@@ -1,7 +1,5 @@
 """One wrong sign at a time: all single changes of a source file that a mutation run tries."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import itertools

@@ -1,7 +1,5 @@
 """The mutation run changes what it says, and what it does not notice is explained of lines that exist."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """What others install dpaudit by: the action, the container, the recipe and the citation say the same."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

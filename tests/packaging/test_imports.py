@@ -1,7 +1,5 @@
 """What people do many times a day does not wait for libraries that it does not need."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

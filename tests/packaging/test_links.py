@@ -1,7 +1,5 @@
 """The links that editors follow and the mapping that wheels are built from show the same tree."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each module is imported under one name: a second copy of a class would fail every isinstance."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@
 only what lies below it, and that no imports run in circles.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What a user gets: the wheel alone, in an environment that holds nothing else, used from another folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

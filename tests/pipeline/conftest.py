@@ -1,7 +1,5 @@
 """The billboard: every user sees a noisy sum and their own value; once as claimed, once with a leak."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

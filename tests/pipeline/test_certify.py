@@ -1,7 +1,5 @@
 """One pipeline: its defaults are the verbs', its ledger is composed once, and Python gets what they print."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable

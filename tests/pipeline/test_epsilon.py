@@ -1,7 +1,5 @@
 """The forward question against closed forms and figures that other programs computed."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

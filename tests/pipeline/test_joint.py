@@ -3,8 +3,6 @@
 False alarms: fixed seeds; a true claim is refuted with probability 1e-6 at most.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

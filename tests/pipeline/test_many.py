@@ -1,7 +1,5 @@
 """A folder of ledgers: one summary that parts add up to, whose size does not grow, with every fault named."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

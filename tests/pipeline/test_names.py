@@ -1,7 +1,5 @@
 """The names at the top of the package: lazily loaded, typed, and the same everywhere."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`dpaudit.one_run` of an algorithm and of scores is one audit, and refuses what belongs to the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sizes: a few seconds every day, and everything under ``-m torture``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ten processes on one book; some, or its server, are killed: nothing is lost, nothing overspent."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import random

@@ -1,7 +1,5 @@
 """A full disk: no command writes half a file, or calls a success what was not written."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

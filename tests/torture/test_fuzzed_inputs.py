@@ -1,7 +1,5 @@
 """Thousands of broken files and odd options: each ends in a documented exit code, and in no traceback."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

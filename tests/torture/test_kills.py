@@ -1,7 +1,5 @@
 """Killed at a random moment: no file is half written, no verdict wrong, and a second run gives the answer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

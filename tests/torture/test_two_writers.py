@@ -1,7 +1,5 @@
 """Several runs that write to one folder at once: one at a time, and never files of two runs together."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import time

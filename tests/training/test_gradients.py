@@ -1,7 +1,5 @@
 """Gradients that are rounded by place and number, as libraries round them: no record changes another's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

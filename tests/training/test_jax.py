@@ -1,7 +1,5 @@
 """Training in JAX through a curator: gradients against JAX's own, one record after another, and optax."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

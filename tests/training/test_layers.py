@@ -1,7 +1,5 @@
 """Several sums of one step: layers with noise each, and the number of clipped records, on one sample."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Training with Opacus whose samples and noise are a curator's: gradients, batches, ledger and refusals."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The targets of the page on training that need torch: they run as they stand and prove what it says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

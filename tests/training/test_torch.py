@@ -1,7 +1,5 @@
 """Training in PyTorch through a curator: gradients against autograd's own, what is refused, and replay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

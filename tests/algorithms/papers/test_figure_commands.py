@@ -49,10 +49,7 @@ FIGURES = [
             "2 runs, seeds 0 to 1, at each of 2 values of K from 5 to 20",
         ),
     ),
-    (
-        "qiao-wang-2024-regret",
-        Small("--users 10", 60, "regret", (5, 0), _COSTS, "RiverSwim, S=3, H=6"),
-    ),
+    ("qiao-wang-2024-regret", Small("--users 10", 60, "regret", (5, 0), _COSTS, "RiverSwim, S=3, H=6")),
     (
         "qiao-wang-2023-figure-1b",
         Small(

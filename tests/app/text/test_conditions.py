@@ -1,7 +1,5 @@
 """Every condition has one sentence, filled from its parameters; no sentence is part of a stored file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from string import Formatter
 from typing import Any

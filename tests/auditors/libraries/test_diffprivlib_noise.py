@@ -3,8 +3,6 @@
 Its noise layer is held to what the adapter knows of it: where the library moves, the first tests fail.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math
@@ -204,11 +202,7 @@ ONE_EACH: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         0.0,
         1.0,
     ),
-    "GaussianDiscrete": (
-        lambda: mechanisms.GaussianDiscrete(epsilon=1.0, delta=1e-3, sensitivity=2),
-        0,
-        1,
-    ),
+    "GaussianDiscrete": (lambda: mechanisms.GaussianDiscrete(epsilon=1.0, delta=1e-3, sensitivity=2), 0, 1),
     "Geometric": (lambda: mechanisms.Geometric(epsilon=1.0, sensitivity=2), 0, 1),
     "Laplace": (lambda: mechanisms.Laplace(epsilon=1.0, delta=0.1, sensitivity=2.0), 0.0, 1.0),
     "LaplaceBoundedDomain": (
@@ -226,11 +220,7 @@ ONE_EACH: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         0.0,
         1.0,
     ),
-    "Snapping": (
-        lambda: mechanisms.Snapping(epsilon=1.0, sensitivity=2.0, lower=0.0, upper=3.0),
-        0.0,
-        1.0,
-    ),
+    "Snapping": (lambda: mechanisms.Snapping(epsilon=1.0, sensitivity=2.0, lower=0.0, upper=3.0), 0.0, 1.0),
     "Staircase": (lambda: mechanisms.Staircase(epsilon=1.0, sensitivity=2.0), 0.0, 1.0),
     "Uniform": (lambda: mechanisms.Uniform(delta=0.1, sensitivity=2.0), 0.0, 1.0),
 }

@@ -1,7 +1,5 @@
 """Opacus routed through a curator: what depends on the private number of records is found."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

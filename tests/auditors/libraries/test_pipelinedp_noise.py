@@ -1,7 +1,5 @@
 """PipelineDP routed through a curator: a stated sensitivity that is too small is found, its twin is not."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

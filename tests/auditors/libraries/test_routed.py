@@ -1,7 +1,5 @@
 """Which libraries are routed, from which entrance, and what is said where one is not."""
 
-from __future__ import annotations
-
 import functools
 from importlib import metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SmartNoise SQL routed through a curator: a value that is not clamped is found, clamped ones are not."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Trials in processes of their own: the same scores, and nothing that one side leaves for the other."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal
@@ -166,8 +164,7 @@ def hangs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "says"),
-    [(exits, "exit status 0"), (is_killed, "SIGKILL"), (hangs, "did not end within 600 s")],
+    ("what", "says"), [(exits, "exit status 0"), (is_killed, "SIGKILL"), (hangs, "did not end within 600 s")]
 )
 def test_a_run_that_does_not_return_is_named_and_counted_for_nothing(
     what: Any, says: str, monkeypatch: pytest.MonkeyPatch

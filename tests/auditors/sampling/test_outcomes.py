@@ -1,7 +1,5 @@
 """Whatever tells the two sides apart is an event that an audit tests, and never an error of the audit."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

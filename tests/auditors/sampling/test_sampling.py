@@ -1,7 +1,5 @@
 """A sampling audit from beginning to end: its scores, its evaluations, and the results of several pairs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

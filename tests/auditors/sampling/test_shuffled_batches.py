@@ -4,8 +4,6 @@ Chua et al. (2024), How Private are DP-SGD Implementations?: where the other rec
 other way, the batch that the record is in stands out, and no sum hides whether it is in any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kept trials: an interrupted run, resumed, is bit for bit the run that was never interrupted."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

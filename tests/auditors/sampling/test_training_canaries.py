@@ -1,7 +1,5 @@
 """Canaries that a model remembers: training without noise is refuted, and the same with noise is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

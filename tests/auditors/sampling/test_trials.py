@@ -1,7 +1,5 @@
 """Trials: seeding, batches, processes, a cluster, interruptions and failures."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Every verdict over a zoo is right, and a wrong one would be seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

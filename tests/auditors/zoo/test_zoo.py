@@ -1,7 +1,5 @@
 """The zoo's exact figures, by enumeration and integration, and its samplers against them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What docs/auditing/auditing.md shows of the command line is what happens; its Python runs."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

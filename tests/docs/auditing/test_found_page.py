@@ -3,8 +3,6 @@
 The audits themselves are run again, library by library, by the interoperability session.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import runpy

@@ -1,7 +1,5 @@
 """What docs/auditing/replay.md says of its two snippets is what they give."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The program of the tables of how near bounds come to the best: its probabilities, its limits, its page."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

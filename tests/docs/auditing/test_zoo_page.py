@@ -1,7 +1,5 @@
 """The table in docs/auditing/zoo.md is what its command prints, but for the seconds."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

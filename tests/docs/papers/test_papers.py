@@ -1,7 +1,5 @@
 """The published verdicts are what the tool says today."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

@@ -1,7 +1,5 @@
 """The table of calibrations in docs/papers/policy-evaluation.md."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What private training loses: figures of the page computed again, and the files that its program takes."""
 
-from __future__ import annotations
-
 import gzip
 import importlib
 import re

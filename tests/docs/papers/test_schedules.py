@@ -1,7 +1,5 @@
 """The program that compares schedules of updates, at a small size, whole and continued."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Theory beside practice: slopes and bounds by hand, and the page that its program makes."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

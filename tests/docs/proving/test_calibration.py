@@ -1,7 +1,5 @@
 """What docs/proving/calibration.md shows is what happens."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -24,8 +22,7 @@ def test_the_snippet_gives_what_its_comments_say() -> None:
     shown = re.search(r"# (4\.22[0-9]+)\.\.\.", snippet)
     assert shown is not None
     found = names["calibrate"](
-        names["Gaussian"](sigma=1.0, sensitivity=names["L2"](1.0)),
-        names["ApproxDP"](epsilon=1.0, delta=1e-6),
+        names["Gaussian"](sigma=1.0, sensitivity=names["L2"](1.0)), names["ApproxDP"](epsilon=1.0, delta=1e-6)
     )
     assert str(found.value).startswith(shown[1])
     assert [share.rho for share in names["split"](names["ZCDP"](rho=1.0), [1, 1, 2])] == [0.25, 0.25, 0.5]

@@ -1,7 +1,5 @@
 """What docs/proving/correlated-noise.md shows is what happens."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math
@@ -13,11 +11,7 @@ import pytest
 
 from dpaudit import L2
 from dpaudit.mechanisms import TreeAggregation
-from dpaudit.mechanisms.correlated.least_error import (
-    least_error_toeplitz,
-    prefix_error,
-    square_root_strategy,
-)
+from dpaudit.mechanisms.correlated.least_error import least_error_toeplitz, prefix_error, square_root_strategy
 from dpaudit.mechanisms.correlated.sensitivity import reach
 from dpaudit.mechanisms.correlated.strategies import Strategy
 

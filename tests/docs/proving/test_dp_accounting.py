@@ -1,7 +1,5 @@
 """What docs/proving/dp-accounting.md shows is what happens."""
 
-from __future__ import annotations
-
 import doctest
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What docs/proving/epsilon.md shows is what happens."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

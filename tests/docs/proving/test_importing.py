@@ -1,7 +1,5 @@
 """What docs/proving/importing.md shows is what happens."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import re

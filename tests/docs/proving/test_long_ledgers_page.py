@@ -1,7 +1,5 @@
 """What docs/proving/long-ledgers.md shows of a folder of ledgers is what `dpaudit verify` prints."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of mechanisms is made from the closed union, and each entry names its source."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What docs/proving/selection.md shows is what happens."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The figures of the sweep on the page of accountants were written by its command, from a whole run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The last command of docs/publishing/book.md, and of signatures.md, prints what the page shows."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

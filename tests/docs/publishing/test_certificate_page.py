@@ -1,7 +1,5 @@
 """The page on certificates: its statement, its conditions and its comparison are those of the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

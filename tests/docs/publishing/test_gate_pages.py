@@ -1,7 +1,5 @@
 """What docs/publishing/gate.md and docs/publishing/pytest.md show is what happens."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

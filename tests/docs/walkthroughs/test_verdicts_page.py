@@ -1,7 +1,5 @@
 """The page on verdicts names every verdict, finding and ground there is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Pages that lead from command to command: whoever follows one sees what it shows."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """LSW, LSL and their private forms: closed forms, the worked example, proofs, audits and planted faults."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
@@ -312,9 +310,7 @@ def sampled(algorithm: Any, pair: Pair, runs: int) -> Experiment:
     return threshold(samples, claim=algorithm.claim, confidence=1 - 1e-6).verdict
 
 
-def test_noise_that_follows_the_local_sensitivity_is_refuted_by_replay_and_by_sampling(
-    nightly: bool,
-) -> None:
+def test_noise_that_follows_the_local_sensitivity_is_refuted_by_replay_and_by_sampling(nightly: bool) -> None:
     wide = Chain(30, 0.5, 0.9).features()
     for calibration in ("lemma", "exact") if nightly else ("exact",):
         options: Any = {"guarantee": ONE, "calibration": calibration}

@@ -1,7 +1,5 @@
 """What accounting and replay say of DP-VAPVI by themselves; no verdict is written into the algorithm."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

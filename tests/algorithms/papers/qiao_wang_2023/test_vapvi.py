@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -16,12 +14,7 @@ from dpaudit.algorithms.environments.linear_mdp import (
 from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
 from dpaudit.algorithms.papers.qiao_wang_2023.dp_apvi import DPAPVI
 from dpaudit.algorithms.papers.qiao_wang_2023.dp_vapvi import DPVAPVI, floored
-from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import (
-    LinearConstants,
-    conditional_variance,
-    pevi,
-    vapvi,
-)
+from dpaudit.algorithms.papers.qiao_wang_2023.vapvi import LinearConstants, conditional_variance, pevi, vapvi
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.noise import NoNoise
 from dpaudit.curator.running import run

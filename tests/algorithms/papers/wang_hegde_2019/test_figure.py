@@ -1,7 +1,5 @@
 """The runs behind figures 1 and 2 of Wang and Hegde (2019), and how their shape is judged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
