@@ -102,7 +102,8 @@ def rho_of(pair: dominating.Pair) -> Fraction | None:
         case dominating.ZCDP() | dominating.DiscreteGaussian():
             return pair.rho
         case dominating.Added():
-            return pair.rho()
+            stated = pair.rho()
+            return None if stated is None else Fraction(stated)
         case _:
             return None
 

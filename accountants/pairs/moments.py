@@ -140,6 +140,8 @@ def _added(pair: dominating.Added, mechanism: AnyMechanism) -> LogMoment:
     known: list[Callable[[float], float | None]] = [pair.log_moment]
     with suppress(CannotBound):
         known.append(_quadratic(rho(mechanism)))
+        epsilon = pure_epsilon(mechanism)
+        known.append(lambda t: response_log_moment(t, epsilon))
     table = pair.table()
     if table is not None and infinite_mass(table) == 0:
         known.append(lambda t: _tabulated(table, t))
