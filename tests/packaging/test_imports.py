@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Neighbouring, Release
 
+ROOT = Path(__file__).parents[2]
 #: No everyday command computes with these; each takes longer to import than a small ledger to verify.
 SLOW = {"altair", "cloudpickle", "dp_accounting", "flint", "gymnasium", "jinja2", "joblib", "matplotlib"} | {
     *("minari", "pandas", "pyarrow", "scipy.stats", "sklearn", "sqlite3", "torch", "vl_convert")
@@ -81,6 +83,48 @@ def test_verify_convert_calibrate_and_epsilon(ledger: Path) -> None:
     found = loaded(COMMANDS, json.dumps(commands))
     assert "dpaudit.accountants.accounting" in found
     assert found.isdisjoint(SLOW | SCIPY)
+
+
+WITHOUT_WINGS = """import json, sys
+wings = json.loads(sys.argv[1])
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == wing or name.startswith(wing + ".") for wing in wings):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refused())
+from dpaudit import L1, Claim, Laplace, PureDP, audit, calibrate, certify, supports, verify
+
+def count(rows, curator):
+    return curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
+
+claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
+pair = (["a", "b"], ["a"])
+certificate = certify(count, ["a", "b"], claim=claim, pairs=pair, path=sys.argv[2])
+assert str(certificate.proof) == str(verify(sys.argv[2]).accounting.verdict) == "PROVED"
+assert str(audit(count, pair, claim=claim, method="sequential", trials=50).verdict) == "INCONCLUSIVE"
+assert supports("laplace").drawn_by == "release"
+assert calibrate(Laplace(scale=1.0, sensitivity=L1(1.0)), PureDP(epsilon=0.5)).value == 2.0
+from dpaudit.app.main import main
+for command in (["verify", sys.argv[2]], ["convert", "--rho", "0.5"], ["epsilon", "laplace", "--scale", "2"]):
+    try:
+        main(command, prog_name="dpaudit")
+    except SystemExit as end:
+        assert not end.code, command
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_the_core_works_without_any_wing(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (wings,) = (
+        one["protected_modules"]
+        for one in project["tool"]["importlinter"]["contracts"]
+        if one["type"] == "protected"
+    )
+    assert "dpaudit.tables" in wings
+    assert "dpaudit.pipeline" in loaded(WITHOUT_WINGS, json.dumps(wings), tmp_path / "ledger.jsonl")
 
 
 def test_certify() -> None:
