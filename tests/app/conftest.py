@@ -2,6 +2,8 @@
 
 import functools
 import json
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,12 @@ from dpaudit.app.main import main
 from tests.app.browser import Browser, opened
 
 Invoke = Callable[..., Result]
+
+_IDENTITY = {
+    **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
 
 
 @pytest.fixture(scope="session")
@@ -146,11 +154,38 @@ def undrawn(monkeypatch: pytest.MonkeyPatch, nightly: bool) -> None:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Callable[[str], str]:
-    """The reference of an object in a user's module; ``own("sums")`` is ``.../mine.py:sums``."""
-    path = tmp_path / "mine.py"
-    path.write_text(MINE)
-    return lambda name: f"{path}:{name}"
+def module(tmp_path: Path) -> Callable[..., Callable[[str], str]]:
+    """Write a user's module; the reference of an object in it, as ``.../own.py:sums`` of "sums"."""
+
+    def write(text: str, name: str = "own.py") -> Callable[[str], str]:
+        path = tmp_path / name
+        path.write_text(text)
+        return lambda name: f"{path}:{name}"
+
+    return write
+
+
+@pytest.fixture
+def mine(module: Any) -> Any:
+    """The reference of an object in a user's module, `mine.py`."""
+    return module(MINE, "mine.py")
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Callable[..., str]:
+    """Git in the folder of the test."""
+
+    def call(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *arguments],  # noqa: S607  (the one that is installed)
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **_IDENTITY},
+        )
+        return done.stdout.strip()
+
+    return call
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A folder with a user's module and a configuration, and the gate called in it."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,16 @@ import pytest
 
 #: Few trials: what these tests plant shows in the first one.
 QUICK = "[tool.dpaudit.audit]\ntrials = 3\n"
+
+
+def rewrite(path: Path, *changes: tuple[str, str]) -> None:
+    """Change a module's text where it stands; the module is then loaded anew."""
+    text = path.read_text()
+    for old, new in changes:
+        text = text.replace(old, new)
+    path.write_text(text)
+    for name in [name for name in sys.modules if name.startswith("dpaudit_target_")]:
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """`dpaudit gate --base`: a change is judged by the rules of its merge base, and may only tighten them."""
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,29 +18,6 @@ allowed-samplers = ["numpy-float64"]
 [tool.dpaudit.audit]
 trials = 3
 """
-
-_IDENTITY = {
-    **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Callable[..., str]:
-    """Git in the folder of the configuration."""
-
-    def call(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(tmp_path), *arguments],  # noqa: S607  (the one that is installed)
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **_IDENTITY},
-        )
-        return done.stdout.strip()
-
-    return call
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Where findings are annotated: at the claim, at the release that grew, never outside the repository."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -9,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dpaudit.app.gate.places import claim_in_source, definition
+from tests.app.gate.conftest import rewrite
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -67,11 +67,6 @@ def line_with(path: Path, text: str) -> int:
     return next(i for i, line in enumerate(path.read_text().split("\n"), start=1) if text in line)
 
 
-def forget() -> None:
-    for name in [name for name in sys.modules if name.startswith("dpaudit_target_")]:
-        del sys.modules[name]
-
-
 @pytest.mark.parametrize("name", ["two", "kind", "asked", "given", "bound"])
 def test_a_total_that_is_not_proved_points_to_the_claim(
     gate: Any, own: Path, findings: Any, name: str
@@ -107,8 +102,7 @@ def test_what_grew_over_the_baseline_is_named_at_its_line_in_every_report(
         'baseline = "base/certificate.json"\n'
     )
     assert gate(held)[0] == 0
-    own.write_text(own.read_text().replace("sigma=8.0", "sigma=7.0"))
-    forget()
+    rewrite(own, ("sigma=8.0", "sigma=7.0"))
     line = line_with(own, "# sum")
     status, report = gate(held, "--report", "sarif=s.json", "--report", "junit=j.xml")
     assert (status, findings(report)) == (1, [("fail-on-increase", "own.py", line)])
@@ -118,8 +112,7 @@ def test_what_grew_over_the_baseline_is_named_at_its_line_in_every_report(
     assert sarif["physicalLocation"]["region"]["startLine"] == line
     assert f"own.py:{line}" in ET.tostring(ET.parse(tmp_path / "j.xml").getroot(), encoding="unicode")  # noqa: S314
     # A release more, in the loop: one finding for each label that is new.
-    own.write_text(own.read_text().replace("sigma=7.0", "sigma=8.0").replace("range(2)", "range(3)"))
-    forget()
+    rewrite(own, ("sigma=7.0", "sigma=8.0"), ("range(2)", "range(3)"))
     status, report = gate(held)
     steps = line_with(own, 'label=f"step')
     assert (status, findings(report)) == (1, [("fail-on-increase", "own.py", steps)])
@@ -138,8 +131,7 @@ def test_a_ledger_that_grew_points_to_the_line_of_its_release(
         '[tool.dpaudit.ledgers.a]\nledger = "kept.jsonl"\nbaseline = "base/certificate.json"\n'
     )
     assert gate(held)[0] == 0
-    own.write_text(own.read_text().replace("sigma=8.0", "sigma=7.0"))
-    forget()
+    rewrite(own, ("sigma=8.0", "sigma=7.0"))
     other = tmp_path / "other"
     assert dpaudit("certify", f"{own}:two", "--pair", f"{own}:pair", "-o", other).exit_code == 0
     (tmp_path / "kept.jsonl").write_bytes((other / "ledger.jsonl").read_bytes())

@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from scipy.special import ndtr
 from dpaudit.app.gate import policy
 from dpaudit.app.gate.audit_plan import AuditPlan
 from dpaudit.app.gate.settings import Effort, Gate
+from tests.app.gate.conftest import rewrite
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -102,10 +102,7 @@ def test_fail_on_increase_against_a_baseline_certificate(
     own = target("sums", "{ rho = 1.0 }", 'baseline = "base/certificate.json"')
     assert gate(held + own)[0] == 0
     # The claim of rho 1 still holds with noise of 3.9 in place of 4; the cost has risen all the same.
-    source = tmp_path / "mine.py"
-    source.write_text(source.read_text().replace("sigma=4.0", "sigma=3.9"))
-    for name in [name for name in sys.modules if name.startswith("dpaudit_target_")]:
-        del sys.modules[name]
+    rewrite(tmp_path / "mine.py", ("sigma=4.0", "sigma=3.9"))
     status, report = gate(held + own)
     assert (status, findings(report)) == (
         1,
@@ -127,10 +124,7 @@ def test_a_baseline_is_held_to_the_ledger_beside_it(
     assert dpaudit("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1, "-o", base).exit_code == 0
     own = target("sums", "{ rho = 1.0 }", 'baseline = "base/certificate.json"')
     held = with_policy("fail-on-increase = true") + own
-    source = tmp_path / "mine.py"
-    source.write_text(source.read_text().replace("sigma=4.0", "sigma=3.9"))
-    for name in [name for name in sys.modules if name.startswith("dpaudit_target_")]:
-        del sys.modules[name]
+    rewrite(tmp_path / "mine.py", ("sigma=4.0", "sigma=3.9"))
     status, report = gate(held)
     assert (status, findings(report)) == (
         1,

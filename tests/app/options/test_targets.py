@@ -95,16 +95,15 @@ def test_the_same_from_python() -> None:
             call(one)
 
 
-def test_an_algorithm_that_draws_its_own_noise_and_is_not_said_to(tmp_path: Path, dpaudit: Any) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(
+def test_an_algorithm_that_draws_its_own_noise_and_is_not_said_to(module: Any, dpaudit: Any) -> None:
+    own = module(
         "import numpy as np\n"
         "def mean(data, rng): return data.mean() + rng.normal()\n"
         "def odd(data, curator): return curator.releese(data)\n"
         "def pair(): return np.zeros(2), np.ones(2)\n"
     )
     told = [
-        dpaudit("audit", f"{own}:{name}", "--pair", f"{own}:pair", "--epsilon", "1").stderr
+        dpaudit("audit", own(name), "--pair", own("pair"), "--epsilon", "1").stderr
         for name in ("mean", "odd")
     ]
     assert "a curator has no 'normal'" in told[0]
@@ -124,10 +123,8 @@ def test_an_algorithm_that_draws_its_own_noise_and_is_not_said_to(tmp_path: Path
         ("def broken(:", "SyntaxError"),
     ],
 )
-def test_modules_that_fail_on_import(tmp_path: Path, content: str, said: str) -> None:
-    path = tmp_path / "fails.py"
-    path.write_text(f"\n{content}\n")
-    message = complaint(f"{path}:x")
+def test_modules_that_fail_on_import(module: Any, content: str, said: str) -> None:
+    message = complaint(module(f"\n{content}\n", "fails.py")("x"))
     assert said in message
     assert "(fails.py:2)" in message
     assert "planted" not in message

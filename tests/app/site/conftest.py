@@ -1,7 +1,6 @@
 """Folders with certificates, ledgers and books."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +10,6 @@ from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Ledger, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.book import Book
 from dpaudit.claims.guarantees import AnyGuarantee
-
-_IDENTITY = {
-    **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
 
 
 @pytest.fixture
@@ -70,20 +63,3 @@ def runs(tmp_path: Path, certified: Callable[..., Path]) -> Path:
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "loop").symlink_to(folder)
     return folder
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Callable[..., str]:
-    """Git in the folder of the test."""
-
-    def call(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(tmp_path), *arguments],  # noqa: S607  (the one that is installed)
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **_IDENTITY},
-        )
-        return done.stdout.strip()
-
-    return call

@@ -59,10 +59,8 @@ def test_gaussian_noise_under_a_claim_of_pure_dp_hints_at_delta(dpaudit: Any) ->
     assert "add --delta to claim (epsilon, delta)-DP" in " ".join(pure.stdout.split())
 
 
-def test_a_release_over_its_own_claim_explains_the_exit_code(
-    dpaudit: Any, mine: Mine, tmp_path: Path
-) -> None:
-    (tmp_path / "own.py").write_text(
+def test_a_release_over_its_own_claim_explains_the_exit_code(dpaudit: Any, mine: Mine, module: Any) -> None:
+    own = module(
         "from dpaudit import L2, ZCDP, Gaussian\n"
         "def sums(data, curator):\n"
         "    noise = Gaussian(sigma=4.0, sensitivity=L2(2.0))\n"
@@ -71,7 +69,7 @@ def test_a_release_over_its_own_claim_explains_the_exit_code(
         "    )\n"
     )
     words = "the total is proved; that a release's own claim is not fails the command all the same"
-    target = (f"{tmp_path / 'own.py'}:sums", "--pair", mine("pair"), "--unit", "row")
+    target = (own("sums"), "--pair", mine("pair"), "--unit", "row")
     told = dpaudit("certify", *target, "--rho", 0.5)
     assert (told.exit_code, words in " ".join(told.stdout.split())) == (1, True)
     both = dpaudit("certify", *target, "--rho", 0.12)
@@ -404,14 +402,13 @@ def pair():
 
 @pytest.mark.parametrize(("name", "status", "code"), [("replacing", 3, "DPA206"), ("removing", 2, "DPA201")])
 def test_a_ledger_that_is_not_on_the_disk_as_it_was_written_is_not_judged(
-    dpaudit: Any, tmp_path: Path, name: str, status: int, code: str
+    dpaudit: Any, module: Any, tmp_path: Path, name: str, status: int, code: str
 ) -> None:
-    own, out = tmp_path / "own.py", tmp_path / "out"
-    own.write_text(SPOILING)
-    common = ("--pair", f"{own}:pair", "--rho", 1, "--unit", "row", "-o")
-    assert dpaudit("certify", f"{own}:sums", *common, tmp_path / "first").exit_code == 0
+    own, out = module(SPOILING), tmp_path / "out"
+    common = ("--pair", own("pair"), "--rho", 1, "--unit", "row", "-o")
+    assert dpaudit("certify", own("sums"), *common, tmp_path / "first").exit_code == 0
     (tmp_path / "first" / "ledger.jsonl").rename(tmp_path / "other.jsonl")
-    result = dpaudit("certify", f"{own}:{name}", *common, out)
+    result = dpaudit("certify", own(name), *common, out)
     assert result.exit_code == status
     assert code in result.stderr
     assert not (out / "certificate.json").exists()

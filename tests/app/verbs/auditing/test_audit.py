@@ -1,6 +1,5 @@
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,18 +76,17 @@ def test_replay_says_that_nothing_limits_what_it_could_refute(dpaudit: Any, mine
     assert "6 replays in each direction: any epsilon could have been refuted" in text
 
 
-def test_replay_cannot_speak_where_nothing_is_released(dpaudit: Any, answer: Any, tmp_path: Path) -> None:
-    path = tmp_path / "silent.py"
-    path.write_text(
+def test_replay_cannot_speak_where_nothing_is_released(dpaudit: Any, answer: Any, module: Any) -> None:
+    own = module(
         "def silent(data, curator): return 0.0\n"
         "def leaky(data, curator): return float(data)\n"
         "def pair(): return 0.0, 1.0\n"
     )
-    command = ("audit", f"{path}:silent", "--pair", f"{path}:pair", "--epsilon", 1)
+    command = ("audit", own("silent"), "--pair", own("pair"), "--epsilon", 1)
     status, found = answer(*command, "--strict")
     assert (status, found["verdict"], found["epsilon_lower"]) == (4, "INCONCLUSIVE", None)
     assert "nothing was released through the curator" in found["inconclusive"][0]
     assert answer(*command, "--method", "sequential", "--trials", 300)[1]["verdict"] == "NOT_REFUTED"
     # What the empty transcript does not hide is found all the same.
-    leaky = answer("audit", f"{path}:leaky", "--pair", f"{path}:pair", "--epsilon", 1)
+    leaky = answer("audit", own("leaky"), "--pair", own("pair"), "--epsilon", 1)
     assert (leaky[0], leaky[1]["refuted_by"]) == (1, ["findings"])

@@ -52,10 +52,9 @@ Own = Callable[[str], str]
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Own:
-    path = tmp_path / "audited.py"
-    path.write_text(MODULE.replace("@FLAG@", str(tmp_path / "flag")))
-    return lambda name: f"{path}:{name}"
+def own(module: Any, tmp_path: Path) -> Own:
+    made: Own = module(MODULE.replace("@FLAG@", str(tmp_path / "flag")))
+    return made
 
 
 def command(own: Own, name: str, *options: object) -> list[object]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dpaudit.algorithms.catalogue import CATALOGUE
+from tests.app.verbs.auditing.test_audit import KEYS
 from tests.sweeps import sweep
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
@@ -126,24 +127,13 @@ def too_few(number):
 
 Own = Callable[[str], str]
 Answer = Callable[..., tuple[int, Any]]
-KEYS = {
-    "verdict",
-    "epsilon_lower",
-    "delta",
-    "confidence",
-    "method",
-    "trials",
-    "largest_refutable_epsilon",
-    "findings",
-}
 SURE = ("--confidence", 0.999999)
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Own:
-    path = tmp_path / "audited.py"
-    path.write_text(MODULE.replace("@FLAG@", str(tmp_path / "flag")))
-    return lambda name: f"{path}:{name}"
+def own(module: Any, tmp_path: Path) -> Own:
+    made: Own = module(MODULE.replace("@FLAG@", str(tmp_path / "flag")))
+    return made
 
 
 @pytest.fixture
@@ -427,15 +417,14 @@ def test_one_run(answer: Answer, own: Own) -> None:
     assert run("total", "--trials", 5 * needed, "--guesses", needed - 1)[1]["inconclusive"] != []
 
 
-def test_an_opendp_measurement_is_a_target(answer: Answer, tmp_path: Path) -> None:
-    path = tmp_path / "measured.py"
-    path.write_text(
+def test_an_opendp_measurement_is_a_target(answer: Answer, module: Any) -> None:
+    own = module(
         "import opendp.prelude as dp\n"
         "dp.enable_features('contrib')\n"
         "count = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=0.2)\n"
         "def pair(): return 2, 3\n"
     )
-    command = ("audit", f"{path}:count", "--pair", f"{path}:pair", *SURE)
+    command = ("audit", own("count"), "--pair", own("pair"), *SURE)
     # The truth is 5. The noise is the operating system's: refuting 1 fails less than once in 1e9 runs.
     assert answer(*command, "--epsilon", 1, "--trials", 1000)[1]["verdict"] == "REFUTED"
     assert answer(*command, "--epsilon", 5, "--trials", 300)[1]["verdict"] != "REFUTED"
@@ -529,15 +518,12 @@ def test_the_zoo_refuses_what_it_would_pass_over(refusal: Any, option: str) -> N
 
 
 def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
-    refusal: Any, tmp_path: Path
+    refusal: Any, module: Any
 ) -> None:
-    path = tmp_path / "own.py"
     noisy = "def noisy(data, generator):\n    return data + generator.laplace()\n"
-    path.write_text(noisy + "def pair():\n    return 0.0, 1.0\n")
-    pair = "--pair", f"{path}:pair"
-    assert "--pair with --method one-run" in refusal(
-        "audit", f"{path}:noisy", "--plain", "--method", "one-run", *pair
-    )
-    assert "--score exact of what draws its own noise" in refusal(
-        "audit", f"{path}:noisy", "--plain", "--score", "exact", *pair
-    )
+    own = module(noisy + "def pair():\n    return 0.0, 1.0\n")
+    pair = "--pair", own("pair")
+    told = refusal("audit", own("noisy"), "--plain", "--method", "one-run", *pair)
+    assert "--pair with --method one-run" in told
+    told = refusal("audit", own("noisy"), "--plain", "--score", "exact", *pair)
+    assert "--score exact of what draws its own noise" in told
