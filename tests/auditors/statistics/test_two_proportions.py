@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpaudit.auditors.statistics.clopper_pearson import epsilon_lower, proportion_lower, proportion_upper
-from dpaudit.auditors.statistics.two_proportions import Ceiling, Region, _staircase, by_epsilon, by_mu, region
+from dpaudit.auditors.statistics.two_proportions import Ceiling, Region, by_epsilon, by_mu, region
 from dpaudit.mechanisms import Array
 
 
@@ -148,9 +148,8 @@ def test_a_region_is_no_smaller_than_the_counts_as_strong(trials: int) -> None:
 
 
 def test_a_staircase_is_the_least_count_as_strong() -> None:
-    y = np.arange(13.0)
-    found = _staircase(y, 12, lambda x, y: x - 2 * y, -1.0)
-    assert found.tolist() == [max(0, 2 * k - 1) if 2 * k - 1 <= 12 else 13 for k in range(13)]
+    found = region(1, 1, 12, lambda x, y: x - 2 * y, 0.05)  # as strong as -1
+    assert found.starts.tolist() == [max(0, 2 * k - 1) if 2 * k - 1 <= 12 else 13 for k in range(13)]
 
 
 @pytest.mark.parametrize(("x", "y"), [(60.0, 20.0), (1.0, 2.0), (11.0, 0.0), (100.0, 99.0), (0.0, 3.0)])
