@@ -1,4 +1,4 @@
-"""From a ledger to upper bounds, and from a claim to its accounting."""
+"""Compute upper bounds from a ledger, and the accounting of a claim."""
 
 import math
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ from dpaudit.progress import Work
 
 
 def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:
-    """Upper bounds on the scale of a guarantee, tightest first; empty where that scale has none.
+    """Return upper bounds on the scale of a guarantee, tightest first; an empty list if the scale has none.
 
-    The kind, delta and order of `wanted` decide; its leading figure is not used. No costlier accountant is
-    used once a leading figure is at most `enough`. Raises `CannotBound` where every accountant of that scale
-    refuses.
+    `wanted` sets the kind, delta and order; its leading figure is not used. The search stops before the next,
+    costlier accountant once a leading figure is at most `enough`. Raises `CannotBound` if every accountant of
+    that scale refuses.
     """
     match wanted:
         case ApproxDP():
@@ -57,7 +57,7 @@ def _of_total(profile: curves.ImpliedProfile) -> Bound:
     return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
 
 
-#: Of so many different mechanisms beside plain noise only a bound that proves the claim is sought.
+#: With more different mechanisms beside plain noise, the search stops at a bound that proves the claim.
 _MANY_DIFFERENT = 4096
 
 
@@ -86,21 +86,21 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
 
 @dataclass(frozen=True)
 class Accounted:
-    """What accounting makes of a ledger, and the composition that bounds it on other scales as well."""
+    """The accounting of a ledger, and its composition, which gives bounds on other scales."""
 
     header: Header
     composition: Composition
     accounting: Accounting
 
     def bounds(self, wanted: AnyGuarantee) -> list[Bound]:
-        """Upper bounds of the total on another scale, tightest first; or raises `CannotBound`."""
+        """Return upper bounds of the total on another scale, tightest first, or raise `CannotBound`."""
         return _total(self.header, self.composition, wanted)
 
 
 def account(
     ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
 ) -> Accounting:
-    """As `dpaudit.account` at the rigour ``float-pessimistic``: bounds in total and release by release."""
+    """Account like `dpaudit.account` at rigour ``float-pessimistic``: bounds in total and per release."""
     return accounted(ledger, claim, most_rows=most_rows).accounting
 
 
@@ -111,15 +111,15 @@ def accounted(
     most_rows: int | None = None,
     drawn_here: bool | None = None,
 ) -> Accounted:
-    """As `account`, together with the composition, so that the ledger is composed once for all questions.
+    """Account like `account` and also return the composition, so that the ledger is composed only once.
 
-    `drawn_here` is whether a curator is known to have drawn every sample; None: as the ledger knows.
+    `drawn_here` says whether a curator drew every sample. If it is None, the ledger decides.
     """
     header = ledger.header
     ledger.require_live_noise()
     claim = claim.about(header.unit, header.neighbouring, header.trust_model) if claim else ledger.claim
-    # Under local trust the ledger describes one user, so the number of users never enters. A curator held
-    # single units to its budget, whatever groups the claim is about.
+    # Under local trust the ledger describes one user, so the number of users does not matter. A curator's
+    # budget limits single units, whatever group size the claim has.
     composition = Composition(header.neighbouring, header.group_size if header.budget is None else 1)
 
     def alone(release: Release) -> AnyGuarantee:
@@ -145,7 +145,7 @@ def accounted(
 
 
 def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None) -> list[Bound]:
-    """Bounds on a scale; where none is wanted, on zCDP's, or as epsilon where it has none."""
+    """Return bounds on the scale of `wanted`; if it is None, as `on_some_scale` does."""
     if (budget := header.budget) is not None:
         if composition.shared and not isinstance(budget, PureDP):
             what = f"several releases on one sample in a run that was held to {budget}"
@@ -162,7 +162,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
         return budget_bounds(budget, wanted or ZCDP(rho=0.0), header.group_size)
     if wanted is None:
         return on_some_scale(composition)
-    # The costlier accountants compute with every mechanism many times over, unless it is in a column.
+    # The costlier accountants process every mechanism many times, unless it is in a column.
     enough = leading_figure(wanted) if len(composition.others()) > _MANY_DIFFERENT else 0.0
     return bounds(composition, wanted, enough=enough)
 
@@ -171,7 +171,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
 def _alone(
     mechanism: AnyMechanism, count: int, claimed: AnyGuarantee | None, neighbouring: Neighbouring, size: int
 ) -> AnyGuarantee:
-    """What is proved of a release by itself, on the scale of the claim about it."""
+    """Return the guarantee proved for one release alone, on the scale of its claim."""
     alone = compose([Release(label="alone", mechanism=mechanism, count=count)], neighbouring, size)
     if claimed is not None:
         try:
@@ -180,13 +180,13 @@ def _alone(
             found = []
         if found:
             return found[0].guarantee
-    # Where the claimed scale has no bound the release is shown on another, which does not meet the claim.
-    # No verdict hangs on the figure then: the first accountant's will do.
+    # If the claimed scale has no bound, the release gets a bound on another scale, which does not meet the
+    # claim. No verdict depends on that figure, so the first accountant's bound is enough.
     return on_some_scale(alone, enough=math.inf)[0].guarantee
 
 
 def on_some_scale(composition: Composition, *, enough: float = 0.0) -> list[Bound]:
-    """Bounds on zCDP's scale, or as epsilon at a small delta where it has none; `enough` as in `bounds`."""
+    """Return bounds on rho, or on epsilon at a small delta if rho has none; `enough` as in `bounds`."""
     #: A cost without rho is shown at the first of these deltas that has a bound.
     deltas = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     scales: list[AnyGuarantee] = [ZCDP(rho=0.0), *(ApproxDP(epsilon=0.0, delta=delta) for delta in deltas)]

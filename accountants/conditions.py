@@ -1,4 +1,4 @@
-"""What a mechanism's figures take on trust: conditions that no ledger can show."""
+"""Assumptions behind a mechanism's figures: conditions that no ledger can show."""
 
 import functools
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import KINDS, OWN_KINDS, OnSample, SampledSum
 from dpaudit.mechanisms.base import BaseMechanism
 
-#: By what decides a unit's part, what the composition of a split's parts rests on.
+#: The condition behind the composition of a split's parts, by the rule that assigns a unit to its part.
 _OF_SPLITS: Final = {"position": Code.SPLIT_BY_POSITION, "values": Code.SPLIT_BY_VALUES}
 
 
@@ -20,20 +20,20 @@ _FRESH: Final = (Code.FRESH_SAMPLES, None)
 
 
 class TrustedConditions:
-    """Collects such conditions, release by release.
+    """Collect such conditions, release by release.
 
-    `drawn_here` is whether curators of this process drew the samples, but for those that an algorithm's own
-    samplers draw. A release without the name of a sample was then made on a sample of its own.
+    `drawn_here` says whether curators of this process drew the samples, except those that an algorithm's own
+    samplers drew. In that case a release without a sample name has a sample of its own.
     """
 
     def __init__(self, *, drawn_here: bool = False) -> None:
         self._drawn_here = drawn_here
-        self._sampled = 0  # how many runs are on a sample, together
+        self._sampled = 0  # number of runs on a sample, in total
         self._resting: dict[tuple[Code, str | None], _Resting] = {}
         self._splits: set[Code] = set()
 
     def add(self, release: Release | PlainReleases) -> None:
-        """Take one more release in, or a block of them."""
+        """Add one release, or a block of releases."""
         if isinstance(release, PlainReleases):
             self._add_block(release)
             return
@@ -58,8 +58,8 @@ class TrustedConditions:
         self._splits |= {_OF_SPLITS[form.partition.by] for form in block.forms if form.partition is not None}
 
     def found(self) -> list[Condition]:
-        """The conditions, each with how many releases rest on it and the labels of the first."""
-        # The only run on a sample shares it with none.
+        """Return the conditions, each with the number of releases that rest on it and the first labels."""
+        # A run alone on its sample shares the sample with no other run.
         resting = [one for one in self._resting.items() if self._sampled > 1 or one[0] != _FRESH]
         found = [
             Condition(
@@ -75,18 +75,18 @@ class TrustedConditions:
     def _rests(self, label: str, code: Code, text: str | None = None) -> None:
         resting = self._resting.setdefault((code, text), _Resting())
         resting.number += 1
-        if len(resting.labels) <= MOST_LABELS:  # one more tells that there are more
+        if len(resting.labels) <= MOST_LABELS:  # one extra label shows that there are more
             resting.labels.setdefault(label)
 
 
 def _by_curator(mechanism: SampledSum, drawn_here: bool) -> bool:  # noqa: FBT001  (a fact, no option)
-    """Whether a curator is known to have drawn a mechanism's samples."""
+    """Return whether a curator is known to have drawn a mechanism's samples."""
     return drawn_here and not mechanism.drawn_by_caller
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str | None], ...]:
-    """What a mechanism's figures take on trust, and those of every mechanism inside it, each once."""
+    """Return the conditions of a mechanism and of every mechanism inside it, each once."""
     found: dict[tuple[Code, str | None], None] = {}
     sensitivity = mechanism.declared_sensitivity
     if sensitivity is not None and sensitivity.basis == "declared":
@@ -99,7 +99,7 @@ def _of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str 
     if isinstance(mechanism, SampledSum):
         mapped = sensitivity is not None and sensitivity.basis == "mapped"
         if (isinstance(mechanism, OnSample) and not mapped) or not _by_curator(mechanism, drawn_here):
-            found[Code.SAMPLE_SUMMED, None] = None  # else the curator drew the records and made their rows
+            found[Code.SAMPLE_SUMMED, None] = None  # otherwise the curator drew the records itself
     for name in type(mechanism).model_fields:
         value = getattr(mechanism, name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -111,7 +111,7 @@ def _of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str 
 
 @dataclass(slots=True)
 class _Resting:
-    """How many releases rest on a condition, and their first distinct labels in order."""
+    """The number of releases that rest on a condition, and their first distinct labels in order."""
 
     number: int = 0
     labels: dict[str, None] = field(default_factory=dict)

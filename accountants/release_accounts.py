@@ -1,7 +1,7 @@
-"""Release by release: each one's cost beside what its author claims for it, however many there are.
+"""Compare each release's cost with its author's claim, for any number of releases.
 
-Releases of plain noise are costed in batches, all others one by one. Every release is judged and counted;
-which of them are kept to be shown is limited, and those that fail come first.
+Releases of plain noise are costed in batches, all others one by one. Every release is judged and counted. The
+number of releases kept for display is limited; releases that fail come first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpaudit.ledger.columns import Kind, PlainReleases
 from dpaudit.ledger.releases import Release
 
 _BATCH = 8192
-_MOST_GROUPS = 1000  # beyond so many different label patterns releases are counted, but not grouped
+_MOST_GROUPS = 1000  # with more label patterns than this, releases are counted but not grouped
 _DIGITS = re.compile(r"[0-9]+")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
@@ -45,11 +45,11 @@ class _Group:
 
 @dataclass
 class ReleaseAccounts:
-    """Takes a run's releases one by one, judges each, and counts and keeps what is to be shown.
+    """Judge a run's releases one by one, count them, and keep those for display.
 
-    `prove` gives the guarantee of one release alone, on its claim's scale where that has one; `most_rows` are
-    kept, or all. In batches plain noise costs what its numbers say, which it does for single units; to groups
-    of them each release is another mechanism, and all are proved one by one.
+    `prove` returns the guarantee of one release alone, on its claim's scale if that has a bound. At most
+    `most_rows` releases are kept; None keeps all. `in_batches` costs plain noise from its numbers, which is
+    right for single units. For groups each release is another mechanism, so all are proved one by one.
     """
 
     prove: Callable[[Release], AnyGuarantee]
@@ -58,16 +58,16 @@ class ReleaseAccounts:
 
     def __post_init__(self) -> None:
         self._waiting: list[Release] = []
-        #: The first that fail, and the first others, each with its position in the run.
+        #: The first failing releases and the first others, each with its position in the run.
         self._failing: list[tuple[int, ReleaseAccount]] = []
         self._others: list[tuple[int, ReleaseAccount]] = []
         self._total = self._claimed = self._failed = 0
         self._groups: dict[_Name, _Group] = {}
 
     def add(self, release: Release | PlainReleases) -> None:
-        """Judge one more release, or keep it until there are enough to judge at once; or judge a block.
+        """Judge a block of releases, or queue one release for the next batch.
 
-        Raises `CannotBound`: its cost, or that of one before it, has no bound.
+        Raises `CannotBound`: the cost of this release, or of an earlier one, has no bound.
         """
         if isinstance(release, PlainReleases):
             self._judge_waiting()
@@ -78,7 +78,7 @@ class ReleaseAccounts:
             self._judge_waiting()
 
     def rows(self) -> tuple[ReleaseAccount, ...]:
-        """The releases in order if there is room for all; else those that fail, then the first others."""
+        """Return all releases in order if they fit; otherwise the failing ones, then the first others."""
         self._judge_waiting()
         failing, others = self._failing, self._others
         if self.most_rows is None or self._total <= self.most_rows:
@@ -88,7 +88,7 @@ class ReleaseAccounts:
         return tuple(judged for _, judged in chosen)
 
     def overview(self) -> Overview:
-        """How many releases there are, and how they look together."""
+        """Return the number of releases, and a summary of each group."""
         self._judge_waiting()
         groups = []
         for (pattern, _, _), group in self._groups.items():
@@ -119,7 +119,7 @@ class ReleaseAccounts:
         sizes, claims, failures = (
             np.bincount(numbers, weights, len(found)) for weights in (None, batch.claimed, batch.failed)
         )
-        # Of each group the last one assigned stays: the first of the costliest, as over several batches.
+        # The last assignment in each group stays: the first of its costliest releases, as across batches.
         order = np.lexsort((-np.arange(len(numbers)), batch.figures))
         costliest = np.empty(len(found), dtype=np.int64)
         costliest[numbers[order]] = order
@@ -139,41 +139,41 @@ class ReleaseAccounts:
 
 
 class _Batch:
-    """Releases of which the plain ones are judged at once, and the others one by one as they are settled."""
+    """A batch of releases: the plain ones are judged at once, the others when they are settled."""
 
     def __init__(self, releases: Sequence[Release], *, in_batches: bool) -> None:
         self._releases = releases
         self._settled: dict[int, ReleaseAccount] = {}
         self._plain = plain = releases if isinstance(releases, PlainReleases) else PlainReleases.of(releases)
-        #: Each one's cost in rho, or in pure epsilon where that is claimed; NaN until it is settled.
+        #: The cost of each release in rho, or in pure epsilon if it claims that; NaN until it is settled.
         self.figures = _figures(plain) if in_batches else np.full(len(plain), np.nan)
         self.claimed = ~np.isnan(plain.claimed)
         self.failed = self.claimed & ~within(self.figures, plain.claimed)
 
     def settle(self, i: int, account: ReleaseAccount) -> None:
-        """Take the account of a release that was judged by itself."""
+        """Store the account of a release that was judged alone."""
         self._settled[i] = account
         self.figures[i] = leading_figure(account.proved)
         self.claimed[i] = account.claimed is not None
         self.failed[i] = account.verdict is Proof.NOT_PROVED
 
     def judged(self, i: int) -> ReleaseAccount:
-        """One of the releases, as it is kept."""
+        """Return the account of one release."""
         settled = self._settled.get(i)
         return settled or _account(
             self._releases[i], _proved(bool(self._plain.pure[i]), float(self.figures[i]))
         )
 
     def names(self) -> tuple[list[_Name], NDArray[np.intp]]:
-        """What releases are grouped by, each name once as they come, and the place of each release's."""
+        """Return the distinct group names in order of first use, and the index of each release's name."""
         plain, labels = self._plain, self._plain.labels
-        # With every digit a 0 few labels differ, whose digits are then looked for.
+        # With every digit replaced by 0, few labels differ; only those are searched for digits.
         zeros = "\n".join(labels).encode(errors="surrogatepass").translate(_ZEROS)
         alike = zeros.split(b"\n")
-        if len(alike) != len(labels):  # a label has several lines
+        if len(alike) != len(labels):  # some label has several lines
             alike = [label.encode(errors="surrogatepass").translate(_ZEROS) for label in labels]
         patterns = {one: _DIGITS.sub("#", one.decode(errors="surrogatepass")) for one in dict.fromkeys(alike)}
-        # Names of plain noise are numbers, four of each pattern, which are counted sooner than tuples.
+        # Names of plain noise are encoded as numbers, four for each pattern: counting them beats tuples.
         different = {pattern: 4 * i for i, pattern in enumerate(dict.fromkeys(patterns.values()))}
         place = {one: different[pattern] for one, pattern in patterns.items()}
         numbers = np.fromiter(map(place.__getitem__, alike), np.intp, len(alike))
@@ -205,5 +205,5 @@ def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
 
 
 @functools.lru_cache(maxsize=1024)
-def _proved(pure: bool, figure: float) -> AnyGuarantee:  # noqa: FBT001  (no caller but the one above)
+def _proved(pure: bool, figure: float) -> AnyGuarantee:  # noqa: FBT001  (private helper with one caller)
     return PureDP(epsilon=figure) if pure else ZCDP(rho=figure)

@@ -1,9 +1,9 @@
-"""What a book holds of one data set: the events, the entries that they make up, and what is left.
+"""A book's record of one data set: the events, the entries they form, and the remaining budget.
 
-Costs add up over runs on three scales: rho, the square of mu, and pure epsilon. That later runs, and how many
-there are, are chosen after seeing earlier results does not change the sum
-(`dpaudit.accountants.filters.filters`). Whatever this version of dpaudit would not have written is refused: a
-sum over lines that it does not understand would show budget that is not left.
+Costs add up over runs on three scales: rho, the square of mu, and pure epsilon. Later runs and their number
+may be chosen after earlier results; the sum stays valid (`dpaudit.accountants.filters.filters`). Any content
+that this version of dpaudit would not write is refused: a sum over lines with an unknown meaning could show
+more budget than remains.
 """
 
 import json
@@ -25,13 +25,13 @@ from dpaudit.json_text import strictly_parsed
 
 SCHEMA: Final = "dpaudit.book/1"
 
-#: What a budget may be stated in: a scale on which runs add up.
+#: A guarantee that can be a budget: its scale adds up over runs.
 Budget = PureDP | ZCDP | GDP
 
 Action = Literal["reserve", "spend", "cancel"]
 State = Literal["reserved", "spent", "cancelled"]
 
-#: What a reservation is after an action.
+#: The state of a reservation after each action.
 _STATES: dict[Action, State] = {"reserve": "reserved", "spend": "spent", "cancel": "cancelled"}
 
 _GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
@@ -41,9 +41,9 @@ _GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
 class Event:
     """One line of the book, at its place `number`; lines are only ever added.
 
-    The reservation is eight hexadecimal digits, and counts `cost` from here on; `ledger_hash` is the last
-    hash of the ledger of a run that was accounted for, `note` the author's words, `at` the time, UTC, ISO
-    8601.
+    `reservation` is eight hexadecimal digits; from here on it counts `cost`. `ledger_hash` is the last hash
+    of the run's ledger, if the cost came from a ledger; `note` is the author's text; `at` is the time, UTC,
+    ISO 8601.
     """
 
     number: int
@@ -57,7 +57,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Entry:
-    """A reservation and what became of it."""
+    """A reservation and its current state."""
 
     reservation: str
     state: State
@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's budget, whom it protects, as every run must, and all events, oldest first."""
+    """A data set's budget, the unit, relation and trust model of every run, and all events, oldest first."""
 
     dataset: str
     budget: Budget
@@ -78,31 +78,31 @@ class Account:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Every reservation as it stands now."""
+        """Every reservation in its current state."""
         notes = {event.reservation: event.note for event in reversed(self.events)}
         latest = {event.reservation: event for event in self.events}
         return tuple(Entry(name, _STATES[e.action], e.cost, notes[name]) for name, e in latest.items())
 
     @property
     def committed(self) -> Budget:
-        """Everything reserved or spent, rounded up."""
+        """The sum of all reserved or spent costs, rounded up."""
         return _on_scale(self.budget, self._committed())
 
     @property
     def spent(self) -> Budget:
-        """Everything spent, rounded up."""
+        """The sum of all spent costs, rounded up."""
         return _on_scale(self.budget, _sum(e.cost for e in self.entries if e.state == "spent"))
 
     @property
     def remaining(self) -> Budget:
-        """The most that can still be reserved, rounded down; zero where more was spent than there was."""
+        """The most that can still be reserved, rounded down; zero if the budget is overspent."""
         left = max(amount(self.budget) - self._committed(), Fraction(0))
         return _on_scale(self.budget, left, down)
 
     def fits(self, cost: Budget, instead_of: Budget | None = None) -> bool:
-        """Whether a cost still fits, in the place of one that is counted already.
+        """Return whether a cost still fits, optionally in place of a cost that already counts.
 
-        Sums are exact; the tolerance with which every claim is met lets ten tenths make a whole.
+        Sums are exact. The usual tolerance of claims lets ten tenths fill a whole.
         """
         freed = 0 if instead_of is None else amount(instead_of)
         together = self._committed() - freed + amount(cost)
@@ -113,27 +113,27 @@ class Account:
 
 
 def amount(cost: Budget) -> Fraction:
-    """What adds up over runs, exactly: rho, the square of mu, or epsilon."""
+    """Return the exact quantity that adds up over runs: rho, the square of mu, or epsilon."""
     figure = Fraction(leading_figure(cost))
     return figure**2 if isinstance(cost, GDP) else figure
 
 
 def nothing(budget: Budget) -> Budget:
-    """No cost, on a budget's scale."""
+    """Return a zero cost on a budget's scale."""
     return _on_scale(budget, Fraction(0))
 
 
 def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
-    """The guarantee, if runs add up on its scale.
+    """Return the guarantee if runs add up on its scale.
 
-    Raises `InvalidParameter`: they do not, or it is -0, which no figure is.
+    Raises `InvalidParameter`: they do not add up, or the figure is -0.
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
         if math.copysign(1.0, leading_figure(guarantee)) < 0:
             what, why = f"a figure of {leading_figure(guarantee)}", "nothing costs less than nothing"
             raise InvalidParameter(what, where=where, why=why, remedy="give 0, or more")
         return guarantee
-    why = "what is left of it after a run depends on how the run is composed with all others"
+    why = "the remainder after a run depends on its composition with all other runs"
     remedy = "state it as zCDP, GDP or pure DP; `budget_for` gives the largest rho that proves it"
     raise InvalidParameter(f"a budget of {guarantee}", where=where, why=why, remedy=remedy)
 
@@ -143,7 +143,7 @@ def _sum(costs: Iterable[Budget]) -> Fraction:
 
 
 def _on_scale(budget: Budget, total: Fraction, rounded: Callable[[Fraction], float] = up) -> Budget:
-    """A total of amounts as a guarantee of the budget's kind."""
+    """Return a total as a guarantee of the budget's kind."""
     match budget:
         case ZCDP():
             return ZCDP(rho=rounded(total))
@@ -162,25 +162,25 @@ def require_shown(budget: Budget, where: str) -> None:
         raise InvalidParameter(what, where=where, why=why, remedy=f"give a figure of at most {MOST:g}")
 
 
-#: A budget above it is a slip: at 1,000,000-DP an attacker who guesses is right but for 1 in e^1000000.
+#: A larger budget is a slip: at 1,000,000-DP an attacker's guess fails with probability 1 in e^1000000.
 MOST: Final = 1e6
 
 
 def cost_text(cost: Budget) -> str:
-    """A cost as a row holds it."""
+    """Return a cost in the form that a row stores."""
     return json.dumps(cost.to_json())
 
 
 def require_words(words: str, what: str, *, where: str, empty: bool = False) -> str:
-    """Return the text if every kind of database can store it and a reader can distinguish it.
+    """Return the text if every supported database can store it and a reader can distinguish it.
 
-    Raises `UsageError`: no words, or characters that no reader sees: control and format characters, fillers,
-    bytes that are no UTF-8.
+    Raises `UsageError`: the text is empty, or has characters that no reader sees (control and format
+    characters, fillers, bytes that are not UTF-8).
     """
     if any(unicodedata.category(one) in _UNSEEN or one in _BLANK for one in words):
         found = f"{what} {ascii(words)[:60]} holds control characters, invisible ones or invalid UTF-8"
         why = "not every database can keep them, and a reader could not distinguish two such names"
-        remedy = "write it in UTF-8, without line breaks, control characters and invisible ones"
+        remedy = "write it in UTF-8, without line breaks, control characters or invisible characters"
         raise UsageError(found, where=where, why=why, remedy=remedy)
     if not empty and not words.strip():
         why = "without it the entry cannot be told from others"
@@ -189,7 +189,7 @@ def require_words(words: str, what: str, *, where: str, empty: bool = False) -> 
 
 
 def require_name(name: str, what: str, *, where: str) -> str:
-    """The name in the one spelling that a book keeps: composed (NFC), single spaces, none around it.
+    """Return the name in the book's one spelling: composed (NFC), single spaces, none around it.
 
     Raises `UsageError` as `require_words` does.
     """
@@ -197,22 +197,22 @@ def require_name(name: str, what: str, *, where: str) -> str:
 
 
 def look(name: str) -> str:
-    """What a reader sees of a name, roughly: two names with the same look are easily taken for each other.
+    """Return roughly how a name looks: two names with the same look are easily confused.
 
-    Compatibility forms, case, the kind of a dash and the alphabet of a letter of the same shape do not count
-    (a part of the skeleton of Unicode Technical Standard 39).
+    Ignores compatibility forms, case, the kind of a dash, and the alphabet of a letter with the same shape (a
+    part of the skeleton of Unicode Technical Standard 39).
     """
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", name).translate(_ALIKE)).casefold()
     return "".join("-" if unicodedata.category(one) == "Pd" else one for one in plain.translate(_ALIKE))
 
 
-#: Control and format characters, halves of characters, unassigned and private ones, line separators.
+#: Control and format characters, surrogates, unassigned and private characters, line separators.
 _UNSEEN: Final = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
-#: Characters of other categories that show nothing: fillers, joiners and selectors of variants.
+#: Characters of other categories that are invisible: fillers, joiners and variation selectors.
 _BLANK: Final = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u3164", "\uffa0"} | {
     chr(code) for code in (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 }
-#: Letters of one shape: Greek and Cyrillic ones as Latin ones, and what looks like an i or an o.
+#: Letters of one shape: Greek and Cyrillic as Latin letters; look-alikes of i and o.
 _ALIKE: Final = str.maketrans(
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "αικνορτυ" + "АВЕЅІЈКМНОРСТУХ" + "авеѕіјкмнорстухԁһԛԝ" + "l1|0",  # noqa: RUF001  (letters that look alike are the point)
     "ABEZHIKMNOPTYX" + "aikvoptu" + "ABESIJKMHOPCTYX" + "abesijkmhopctyxdhqw" + "iiio",
@@ -220,15 +220,15 @@ _ALIKE: Final = str.maketrans(
 
 
 def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: str) -> Account:
-    """The account of a row and its events.
+    """Return the account in a row, with its events.
 
-    Raises `BookFormat`: a row that this version would not have written.
+    Raises `BookFormat`: this version would not write such a row.
     """
     dataset = str(row["dataset"])
     place = f"{where}: account {dataset!r}"
     if row["schema"] != SCHEMA:
         what = f"schema {row['schema']!r} where this version reads {SCHEMA!r}"
-        why = "lines of another version may count otherwise"
+        why = "lines of another version may count differently"
         raise BookFormat(what, where=place, why=why, remedy="use the version of dpaudit that wrote it")
     budget = _cost(row["budget"], place)
     if not isinstance(row["unit"], str) or not row["unit"].strip():
@@ -239,7 +239,7 @@ def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: s
 
 
 def _events(rows: list[dict[str, Any]], budget: Budget, place: str) -> tuple[Event, ...]:
-    """The events; each reservation is made once, and settled once at most."""
+    """Return the events; each reservation is made once, and settled at most once."""
     found: list[Event] = []
     unsettled: dict[str, bool] = {}
     for row in rows:

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 class Book:
-    """What data sets have spent over all runs, on disk, shared by every process that opens it.
+    """Spending of data sets over all runs, on disk, shared by every process that opens the book.
 
-    A reservation counts from the moment it is made, whatever happens to the run: a crash leaks nothing. It
-    can be spent later by any process that knows its name, or cancelled once it is certain that nothing was
-    released. `address` is a file for SQLite, or a URL such as ``postgresql://user@host/database``; `make`
-    makes the book where there is none.
+    A reservation counts from the moment it is made, even if the run crashes. Any process that knows its name
+    can spend it later, or cancel it once it is certain that nothing was released. `address` is a file for
+    SQLite, or a URL such as ``postgresql://user@host/database``. `make` creates the book if it does not
+    exist.
 
-    Raises `BookUnavailable` where the database does not answer, `UsageError` for an address of another kind,
-    a database of something else, or no book, `MissingExtra` where SQLAlchemy or a driver is not installed.
+    Raises `BookUnavailable`: the database does not answer; `UsageError`: the address is of another kind, the
+    database has other content, or there is no book; `MissingExtra`: SQLAlchemy or a driver is not installed.
     """
 
     def __init__(self, address: str | Path, *, make: bool = True) -> None:
@@ -53,12 +53,12 @@ class Book:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """The names of all accounts."""
+        """Return the names of all accounts."""
         with self._tables.reading() as connection:
             return tuple(self._tables.datasets(connection))
 
     def account(self, dataset: str) -> Account:
-        """A data set's account as it stands. Raises `UsageError`: there is none of this name."""
+        """Return a data set's current account. Raises `UsageError`: no account has this name."""
         with self._tables.reading() as connection:
             return self._locked(connection, dataset)
 
@@ -71,10 +71,10 @@ class Book:
         neighbouring: Neighbouring | str,
         trust_model: TrustModel | str = TrustModel.CENTRAL,
     ) -> Account:
-        """Give a data set a budget, once and for all.
+        """Give a data set a permanent budget.
 
-        Raises `InvalidParameter`: a budget on a scale where runs do not add up; `UsageError`: the data set
-        has an account already, or no name, or the unit has none.
+        Raises `InvalidParameter`: runs do not add up on the budget's scale; `UsageError`: the data set
+        already has an account, or the data set or the unit has no name.
         """
         kept = require_budget(budget, where=f"account {dataset!r}")
         claim = Claim(kept, unit=unit, neighbouring=neighbouring, trust_model=trust_model)
@@ -91,10 +91,10 @@ class Book:
             return self._locked(connection, dataset)
 
     def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
-        """Set a run's cost aside before it is started; returns the reservation's name.
+        """Set a run's cost aside before the run starts; return the reservation's name.
 
-        Raises `BudgetExceeded`: it does not fit; nothing is set aside; `ClaimMismatch`: a cost on another
-        scale than the budget's; `UsageError`: no such account.
+        Raises `BudgetExceeded`: it does not fit, and nothing is set aside; `ClaimMismatch`: the cost and the
+        budget are on different scales; `UsageError`: no such account.
         """
         require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
@@ -109,17 +109,17 @@ class Book:
             return reservation
 
     def spend(self, reservation: str, ledger: Ledger | None = None, *, published: bool = False) -> Account:
-        """Turn a reservation into what the run cost: its ledger's cost takes the reservation's place.
+        """Replace a reservation by the run's cost from its ledger.
 
-        Without a ledger the whole reservation is spent, as for a run that was cut short. Where the run's
-        output is known to others already (`published`), its cost is entered even if it does not fit.
+        Without a ledger the whole reservation is spent, as for a run that was cut short. If others already
+        know the run's output (`published`), its cost is entered even if it does not fit.
 
         Raises:
             BudgetExceeded: the run cost more than was reserved, and does not fit; the reservation stands.
             ClaimMismatch: the ledger is about another unit, relation or trust model.
-            CannotBound: the ledger has no bound on the budget's scale, or a premise of it fails.
+            CannotBound: the ledger has no bound on the budget's scale, or one of its premises fails.
             NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished, without noise or seeded.
-            UsageError: no such reservation, it is settled already, or the ledger was spent under another.
+            UsageError: the reservation is unknown or settled, or the ledger was spent under another one.
         """
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
@@ -136,14 +136,14 @@ class Book:
             return self._locked(connection, account.dataset)
 
     def cancel(self, reservation: str, *, note: str) -> Account:
-        """Give a reservation back; only for a run that released nothing, for the reason that the note states.
+        """Give back the reservation of a run that released nothing, for the reason in `note`.
 
-        Raises `UsageError`: no such reservation, it is settled already, or the note is empty.
+        Raises `UsageError`: the reservation is unknown or settled, or the note is empty.
         """
         if not note.strip():
             what, where = "a cancellation without a reason", f"reservation {reservation}"
             why = "budget may come back only if it is certain that nothing was released"
-            raise UsageError(what, where=where, why=why, remedy="say how that is known")
+            raise UsageError(what, where=where, why=why, remedy="state in the note how you know that")
         require_words(note, "note", where=f"reservation {reservation}")
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
@@ -153,7 +153,7 @@ class Book:
             return self._locked(connection, account.dataset)
 
     def _taken(self, dataset: str, other: str) -> UsageError:
-        """The error for a second account under a name, or under one that looks like it."""
+        """Return the error for a second account with the same name or a name that looks the same."""
         if dataset == other:
             what, why = (
                 f"{dataset!r} has an account already",
@@ -162,14 +162,14 @@ class Book:
             remedy = "look at it with `dpaudit book show`"
         else:
             what = f"{dataset!r} looks like {other!r}, which has an account ({dataset!a}, {other!a})"
-            why = "one data set would have two budgets, and two would be spent"
-            remedy = "use that account, or give another data set a name that nobody takes for it"
+            why = "one data set would have two budgets, and both could be spent"
+            remedy = "use that account, or choose a name that looks different"
         return UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
 
     def _locked(self, connection: Connection, dataset: str) -> Account:
         spelled = require_name(dataset, "data set's name", where=self._tables.shown)
         row = self._tables.account(connection, dataset)
-        if row is None:  # a book of an earlier version may keep another spelling, which goes first
+        if row is None:  # a book of an earlier version may keep another spelling, which takes precedence
             row = self._tables.account(connection, spelled)
             dataset = dataset if row is None else spelled
         if row is None:
@@ -191,7 +191,7 @@ class Book:
         return self._locked(connection, dataset)
 
     def _open(self, account: Account, reservation: str) -> Budget:
-        """What an unsettled reservation counts."""
+        """Return the cost that an unsettled reservation counts."""
         entry = next(entry for entry in account.entries if entry.reservation == reservation)
         if entry.state != "reserved":
             where, why = f"reservation {reservation}", "a run is settled once"
@@ -200,7 +200,7 @@ class Book:
         return entry.cost
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
-        """Whether this very run was spent under this reservation: settled twice, it counts once."""
+        """Return whether this run was already spent under this reservation: a second time counts nothing."""
         run = _run_of(ledger)
         spent = next((e.reservation for e in account.events if run and e.ledger_hash == run), None)
         if spent not in {None, reservation}:
@@ -218,17 +218,17 @@ class Book:
         cost: Budget,
         **rest: str | None,
     ) -> None:
-        """Write an event; `rest` are its note and ledger_hash."""
+        """Write an event; `rest` holds its note and ledger_hash."""
         row = {"dataset": dataset, "reservation": reservation, "action": action, "at": _now(), **rest}
         self._tables.add(connection, "events", {**row, "cost": cost_text(cost)})
 
 
-#: Noted of a ledger that was written by hand: two runs may have the same, so each time it counts.
+#: Note for a hand-written ledger: two runs may have equal ledgers, so each one counts.
 _NO_RUN = "of a ledger that names no run: "
 
 
 def _run_of(ledger: Ledger) -> str | None:
-    """The ledger's hash, if it identifies the run."""
+    """Return the ledger's hash if it identifies the run."""
     return None if ledger.header.run is None else ledger.hash
 
 
@@ -236,25 +236,25 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-#: What is left to do with a reservation whose run has no figure.
+#: How to settle a reservation whose run has no figure.
 _UNKNOWN_COST = (
-    "do not publish the run's output: cancel the reservation, saying so, and {instead}; if it is known "
-    "already, spend the reservation without the ledger, and state no guarantee for it"
+    "do not publish the run's output: cancel the reservation with a note that says so, and {instead}; if the "
+    "output is already known, spend the reservation without the ledger, and state no guarantee for it"
 )
 
 
 def _cost_of(ledger: Ledger, account: Account) -> Budget:
-    """A run's cost on the scale of an account's budget, rounded up; errors as `Book.spend` has them."""
+    """Return a run's cost on the scale of an account's budget, rounded up; errors as in `Book.spend`."""
     ledger.require_certifiable()
     place = f"ledger of {ledger.header.algorithm!r}"
     if ledger.header.noise.seeded:
-        covered = "anyone who knows the seed can subtract the noise, so no figure covers its output"
-        why = f"{covered}, and its ledger does not differ from that of another run with a seed"
+        covered = "anyone who knows the seed can subtract the noise, so no figure bounds the output's cost"
+        why = f"{covered}, and two seeded runs can have the same ledger"
         remedy = _UNKNOWN_COST.format(instead="run it again without a seed")
         raise NotCertifiable("a run whose noise came from a known seed", where=place, why=why, remedy=remedy)
     failing = [str(premise) for premise in getattr(ledger.claim, "premises", ()) if not premise.holds]
     if failing:
-        why = "without it nothing bounds what the run cost: the figure of its releases may be too small"
+        why = "without the premise, the figure of the releases may be smaller than the run's cost"
         remedy = _UNKNOWN_COST.format(instead="run it again with parameters that meet it")
         raise CannotBound(f"a premise fails: {'; '.join(failing)}", where=place, why=why, remedy=remedy)
     about = {"unit": account.unit, "neighbouring": account.neighbouring, "trust_model": account.trust_model}
@@ -267,7 +267,7 @@ def _cost_of(ledger: Ledger, account: Account) -> Budget:
 
 
 def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
-    """The cost, if it is on the scale of the account's budget."""
+    """Return the cost if it is on the scale of the account's budget."""
     found = require_budget(cost, where=f"account {account.dataset!r}")
     if type(found) is not type(account.budget):
         what = f"a cost of {found} against a budget of {account.budget}"
@@ -277,7 +277,7 @@ def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
 
 
 def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None) -> BudgetExceeded:
-    """The error for a cost that does not fit, or does not fit in place of what was `reserved` for it."""
+    """Return the error for a cost that does not fit, or does not fit in place of the `reserved` cost."""
     instead = "" if reserved is None else f" instead of the {reserved} reserved"
     remedy = "add noise, release less, or do not run it: a budget can be spent only once"
     if reserved is not None:

@@ -1,10 +1,10 @@
 """The book's two tables, and transactions that exclude other writers.
 
-SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
-disk. PostgreSQL: the account's row is locked before its events are read, and what others committed meanwhile
-is seen, as `READ COMMITTED` has it: under `REPEATABLE READ` a transaction that waited for the lock would see
-the events of before. In both, a process that dies before its commit leaves nothing behind, and one that dies
-after it has its reservation in the book.
+SQLite: `BEGIN IMMEDIATE` takes the only write lock before any read, and every commit reaches the disk.
+PostgreSQL: a transaction locks the account's row before it reads the events. `READ COMMITTED` then shows it
+what others committed meanwhile; under `REPEATABLE READ` a transaction that waited for the lock would see the
+old events. In both, a process that dies before its commit leaves nothing behind; if it dies after the commit,
+its reservation is in the book.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dpaudit.errors import BookFormat, BookUnavailable, MissingExtra, UsageError
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, MetaData
 
-#: A server may answer before a commit has reached the disk, if its settings say so.
+#: Some server settings let a commit return before it has reached the disk; this turns them off.
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 )
 
-PATIENCE = 60  # seconds to wait for others who write
+PATIENCE = 60  # seconds to wait for other writers
 
 
 class Tables:
-    """A database with a book in it; arguments and errors as `dpaudit.accountants.book.Book` has them."""
+    """A database with a book in it; arguments and errors as for `dpaudit.accountants.book.Book`."""
 
     def __init__(self, address: str | Path, *, make: bool = True) -> None:
         try:
@@ -42,7 +42,7 @@ class Tables:
         url = _url(address)
         self.shown = url.database or "" if url.drivername == "sqlite" else url.render_as_string()
         if not make and url.drivername == "sqlite" and not Path(self.shown).exists():
-            raise self._no_book()  # connecting would make the file
+            raise self._no_book()  # connecting would create the file
         self._metadata = _tables()
         try:
             self._engine = _engine(url)
@@ -62,7 +62,7 @@ class Tables:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that excludes other writers from what it has locked."""
+        """Open a transaction that excludes other writers from the rows it has locked."""
         committing = False
         try:
             with self._named_errors(), self._engine.begin() as connection:
@@ -76,12 +76,12 @@ class Tables:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that adds nothing."""
+        """Open a transaction for reading only."""
         with self._named_errors(), self._engine.begin() as connection:
             yield connection
 
     def datasets(self, connection: Connection) -> list[str]:
-        """The names of all accounts."""
+        """Return the names of all accounts."""
         column = self._table("accounts").c.dataset
         names = list(connection.execute(self._sql.select(column).order_by(column)).scalars())
         if not all(isinstance(name, str) for name in names):
@@ -89,21 +89,21 @@ class Tables:
         return names
 
     def account(self, connection: Connection, dataset: str) -> dict[str, Any] | None:
-        """An account's row, locked until the transaction ends; None where there is none."""
+        """Return an account's row, locked until the transaction ends; None if there is none."""
         table = self._table("accounts")
         query = self._sql.select(table).where(table.c.dataset == dataset).with_for_update()
         row = connection.execute(query).mappings().one_or_none()
         return None if row is None else dict(row)
 
     def dataset_of(self, connection: Connection, reservation: str) -> str | None:
-        """The data set that a reservation is for."""
+        """Return the data set of a reservation."""
         table = self._table("events")
         query = self._sql.select(table.c.dataset).where(table.c.reservation == reservation).limit(1)
         found: str | None = connection.execute(query).scalar_one_or_none()
         return found
 
     def events(self, connection: Connection, dataset: str) -> list[dict[str, Any]]:
-        """An account's events, oldest first."""
+        """Return an account's events, oldest first."""
         table = self._table("events")
         query = self._sql.select(table).where(table.c.dataset == dataset).order_by(table.c.number)
         return [dict(row) for row in connection.execute(query).mappings()]
@@ -115,7 +115,8 @@ class Tables:
     def _require_tables(self, *, make: bool) -> None:
         with self._engine.begin() as connection:
             if connection.dialect.name == "postgresql":
-                # Two who create at once would both find nothing there; the number is any that all agree on.
+                # Two processes that create tables at once would both find none; the number is arbitrary but
+                # fixed.
                 connection.execute(self._sql.text("SELECT pg_advisory_xact_lock(4609)"))
             if make:
                 self._metadata.create_all(connection)
@@ -126,12 +127,12 @@ class Tables:
                 columns = found.get_columns(table.name) if found.has_table(table.name) else []
                 if {column["name"] for column in columns} != set(table.columns.keys()):
                     what = f"its table {table.name!r} does not belong to a budget book"
-                    why = "what is written there belongs to something else"
+                    why = "another program uses that table"
                     remedy = "name a new file, a book, or another database"
                     raise UsageError(what, where=self.shown, why=why, remedy=remedy)
 
     def _no_book(self) -> UsageError:
-        why = "nothing is reserved or spent where no budget was stated"
+        why = "a run can be charged only to a book with a stated budget"
         remedy = "name the book with --book or DPAUDIT_BOOK; `dpaudit book open` makes one"
         return UsageError("no budget book", where=self.shown, why=why, remedy=remedy)
 

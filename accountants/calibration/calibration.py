@@ -1,8 +1,8 @@
-"""The least noise that meets a target: one mechanism's, or a whole ledger's by one common factor.
+"""The least noise that meets a target: for one mechanism, or for a ledger by one common factor.
 
-Every answer is found by one accountant and put before another (`dpaudit.accountants.calibration.check`);
-where they disagree there is no answer. Answers are rounded towards more noise, and the accountant that found
-one has proved the target at exactly the number that is returned.
+One accountant finds each answer, and a second one checks it (`dpaudit.accountants.calibration.check`). If
+they disagree there is no answer. Answers are rounded towards more noise. The first accountant has proved the
+target at exactly the returned number.
 """
 
 import functools
@@ -40,17 +40,18 @@ from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, BaseMechanism, dominating
 from dpaudit.progress import Work
 
-#: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
+#: The largest relative raise of an answer for a second accountant that proves it.
 _MOST_RAISE = 1e-6
 _FURTHEST = 1024.0  # powers of two
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known of the noise that meets `target`: all noise was multiplied by `factor`.
+    """The noise that meets `target`: all noise was multiplied by `factor`.
 
-    `bound` is what the accountant that found it proves, `opinion` the second accountant's, `slack` the share
-    of the target left unused, by the finder's lower bound: what a perfect accountant might still have saved.
+    `bound` is the first accountant's proved bound, `opinion` the second accountant's figure. `slack` is the
+    unused share of the target by the first accountant's lower bound: the most that a perfect accountant could
+    still save.
     """
 
     target: AnyGuarantee
@@ -75,9 +76,9 @@ class Calibrated(Answer):
 
 @dataclass(frozen=True)
 class Rescaled(Answer):
-    """A ledger's releases with all noise multiplied by the least common factor; below 1 if less would do.
+    """A ledger's releases with all noise multiplied by the least common factor, which may be below 1.
 
-    `fixed` are the labels of the releases whose noise cannot be changed, and was not.
+    `fixed` lists the labels of the releases whose noise cannot be changed; they are unchanged.
     """
 
     releases: tuple[Release, ...]
@@ -92,18 +93,18 @@ def calibrate(
     count: int = 1,
     neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
 ) -> Calibrated:
-    """The least noise with which `count` runs of a mechanism together meet a target.
+    """Return the least noise with which `count` runs of a mechanism together meet a target.
 
     >>> from dpaudit import L2, ZCDP, Gaussian, calibrate
     >>> calibrate(Gaussian(sigma=1.0, sensitivity=L2(1.0)), ZCDP(rho=0.125)).mechanism.sigma
     2.0
 
-    The prototype's own noise does not matter; only what Poisson sampling amplifies depends on the relation.
-    Raises `InvalidParameter`: a count below 1, or a sensitivity of 0, which needs no noise; `CannotBound`:
-    the mechanism cannot meet it, has no noise to choose, or two accountants disagree.
+    The prototype's own noise does not matter. The relation matters only for amplification by Poisson
+    sampling. Raises `InvalidParameter`: a count below 1, or a sensitivity of 0, which needs no noise;
+    `CannotBound`: the mechanism cannot meet the target, has no adjustable noise, or two accountants disagree.
     """
     if prototype.noise is None:
-        what = f"the noise of a {prototype.kind} mechanism is not free to choose"
+        what = f"the noise of a {prototype.kind} mechanism cannot be chosen freely"
         remedy = "calibrate the mechanism that it stands for"
         raise CannotBound(what, where=f"mechanism {prototype.kind}", remedy=remedy)
     sensitivity = prototype.declared_sensitivity
@@ -124,15 +125,15 @@ def scale_ledger(
     *,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
 ) -> Rescaled:
-    """The least factor on every noise scale such that all releases together meet a target.
+    """Return the least factor on every noise scale such that all releases together meet a target.
 
-    A ledger has its own relation; `neighbouring` is that of bare releases. Raises `CannotBound`: no factor is
-    enough, no noise is free, a budget bounds the run, or accountants disagree.
+    A ledger states its own relation; `neighbouring` is the relation of bare releases. Raises `CannotBound`:
+    no factor is enough, no noise is adjustable, a budget bounds the run, or accountants disagree.
     """
     if isinstance(ledger, Ledger):
         if ledger.header.budget is not None:
             what = "the number of releases depended on the data"
-            why = "other noise would have led to other releases; the budget alone bounds the run"
+            why = "different noise could lead to different releases; the budget alone bounds the run"
             remedy = "run the algorithm again with another budget"
             raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
         releases, composition = tuple(ledger.releases), compose_ledger(ledger)
@@ -155,9 +156,9 @@ def _least_factor(composition: Composition, target: AnyGuarantee, start: float) 
     while not (opinion := scale.opinion(factor, bound.method)).agrees:
         if not opinion.proves or raise_by > _MOST_RAISE:
             found = f"{bound.method} proves {target} with noise times {factor!r}"
-            what = f"{found}, {opinion.method} makes it {opinion.guarantee}"
+            what = f"{found}, but {opinion.method} computes {opinion.guarantee}"
             why = "one of the two accountants is wrong, or cannot resolve the difference"
-            remedy = "ask for a larger delta, and report it if they disagree by much"
+            remedy = "ask for a larger delta; report the disagreement if it is large"
             raise CannotBound(what, where="calibration", why=why, remedy=remedy)
         factor, raise_by = factor * (1.0 + raise_by), 4.0 * raise_by
         bound, used = scale.bound(factor)
@@ -169,9 +170,9 @@ def _least_factor(composition: Composition, target: AnyGuarantee, start: float) 
 def _smallest(
     excess: Callable[[float], float], start: float, target: AnyGuarantee, resolution: float
 ) -> float:
-    """About the smallest factor with a falling `excess` of at most 0; never one where it is above 0."""
+    """Return approximately the smallest factor whose `excess`, a falling function, is at most 0."""
     refused: list[CannotBound] = []
-    excess = functools.cache(excess)  # the searches below begin where the ones before them ended
+    excess = functools.cache(excess)  # each search begins where the previous one ended
 
     def at(logarithm: float) -> float:
         try:
@@ -187,7 +188,7 @@ def _smallest(
             low, step = high, 2.0 * step
             if high > _FURTHEST - 2.0 * step:
                 what = f"no amount of noise leads to {target}"
-                why = "releases whose noise is fixed exceed it, or it allows no loss at all"
+                why = "releases with fixed noise exceed it, or it allows no loss at all"
                 no_noise = CannotBound(what, where="target", why=why, remedy="ask for a larger budget")
                 raise refused[-1] if refused else no_noise
     else:
@@ -205,19 +206,18 @@ def _smallest(
 
 
 def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee, ...]:
-    """Shares of a budget in proportion to weights, which compose to no more than the budget.
+    """Return shares of a budget in proportion to weights, which compose to at most the budget.
 
-    Epsilon and rho add up, so each share is budget * weight / sum of weights; of GDP it is mu^2 that adds
-    up. The weights are normalised exactly, in rational numbers, and each share is rounded down.
-
-    Raises `InvalidParameter`: no weights (one a release), or one that is not a finite number > 0;
-    `CannotBound`: a budget whose parts do not compose by adding up.
+    Epsilon and rho add up, so each share is budget * weight / sum of weights; for GDP mu^2 adds up. The
+    weights are normalised exactly, in rational numbers, and each share is rounded down.
+    Raises `InvalidParameter`: there are no weights, or one is not a finite number > 0; `CannotBound`: the
+    budget's scale does not add up.
 
     >>> [share.rho for share in split(ZCDP(rho=1.0), [1, 1, 2])]
     [0.25, 0.25, 0.5]
     """
     if not weights:
-        raise InvalidParameter("no weights", where="weights", remedy="give one weight a release")
+        raise InvalidParameter("no weights", where="weights", remedy="give one weight for each release")
     exact = [Fraction(positive("weight", weight)) for weight in weights]
     whole = sum(exact)
     match budget:
@@ -236,10 +236,10 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
 
 
 def scaled(mechanism: AnyMechanism, factor: float) -> AnyMechanism:
-    """A mechanism whose noise is `factor` times as large, rounded towards more noise.
+    """Return a mechanism whose noise is `factor` times as large, rounded towards more noise.
 
-    A sigma or scale is multiplied, an epsilon divided. Noise that is not free to choose stays as it is.
-    Raises `CannotBound` where the noise is past the largest double, or the epsilon below the smallest.
+    A sigma or scale is multiplied, an epsilon divided. Noise that is not adjustable stays unchanged.
+    Raises `CannotBound`: the noise exceeds the largest double, or the epsilon is below the smallest.
     """
     if mechanism.noise is None:
         return mechanism
@@ -255,7 +255,7 @@ def scaled(mechanism: AnyMechanism, factor: float) -> AnyMechanism:
     return mechanism.with_noise(quotient)
 
 
-#: The leading figure's name, and the accountant that adds it up.
+#: The name of the leading figure, and the accountant that adds it up.
 _ADDITIVE = {
     "zcdp": ("rho", "zcdp"),
     "rdp": ("epsilon", "zcdp"),
@@ -273,11 +273,11 @@ class ScaledComposition:
         self._relation = composition.sampling_relation
         self._target = target
         pairs = [m.dominating_pair() for exposure in self._exposures for m, _ in exposure.items()]
-        #: Of comparisons with Gaussian noise divergences know more than pairs do.
+        #: Divergences of comparisons with Gaussian noise are tighter than their pairs.
         self._compares = isinstance(target, ApproxDP) and any(
             isinstance(pair, dominating.SparseGaussian) for pair in pairs
         )
-        #: A mixture has a table for each order of its pair.
+        #: A mixture needs a table for each order of its pair.
         self._mixed = any(isinstance(pair, dominating.Mixture) for pair in pairs)
         try:
             self._terms(1.0)
@@ -288,9 +288,9 @@ class ScaledComposition:
 
     @property
     def resolution(self) -> float:
-        """The relative accuracy to which a factor is searched: sums and Gaussian curves are cheap.
+        """The relative accuracy of the factor's search: high for sums and Gaussian curves, which are cheap.
 
-        A mixture's tables are not, and are made anew for every factor.
+        It is low for a mixture, whose tables are computed again for every factor.
         """
         if self._mixed:
             return 1e-6
@@ -300,7 +300,7 @@ class ScaledComposition:
         return 1e-15 if cheap else 1e-12
 
     def excess(self, factor: float) -> float:
-        """The logarithm of bound over target, at most 0 where that is proved; or raises `CannotBound`."""
+        """Return the logarithm of bound over target, at most 0 if proved; raises `CannotBound`."""
         target = self._target
         if not isinstance(target, ApproxDP):
             found, wanted = self._additive(factor), leading_figure(target)
@@ -315,7 +315,7 @@ class ScaledComposition:
         return max(math.log(found / wanted), 5e-324) if wanted > 0.0 and found < math.inf else math.inf
 
     def bound(self, factor: float) -> tuple[Bound, float]:
-        """What is proved at a factor, and how much of the target's leading figure is used at least."""
+        """Return the bound at a factor, and a lower bound on the used part of the target's leading figure."""
         target = self._target
         if isinstance(target, ApproxDP):
             if self._has_losses:
@@ -336,9 +336,9 @@ class ScaledComposition:
         return Bound(guarantee=target.model_copy(update={field: figure}), method=method), figure
 
     def opinion(self, factor: float, method: str) -> Opinion:
-        """The second accountant's least favourable opinion over all exposures; or raises `CannotBound`.
+        """Return the second accountant's least favourable opinion over all exposures.
 
-        `method` is that of `bound` at this factor.
+        `method` is the method of `bound` at this factor. Raises `CannotBound`.
         """
         target = self._target
         if isinstance(target, ApproxDP) and not self._has_losses:
@@ -361,7 +361,7 @@ class ScaledComposition:
         ]
 
     def _by_divergences(self, factor: float) -> tuple[float, float]:
-        """Delta and epsilon that divergences prove at the target; infinite where they are not asked."""
+        """Return delta and epsilon that divergences prove at the target; infinite if they do not apply."""
         target = self._target
         if not (self._compares and isinstance(target, ApproxDP)):
             return math.inf, math.inf

@@ -1,4 +1,4 @@
-"""Whether a second accountant agrees that releases meet a target: each calibrated answer is checked so."""
+"""The second accountant's check of each calibrated answer: do the releases meet the target?"""
 
 import contextlib
 import math
@@ -24,20 +24,20 @@ from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 from dpaudit.registry import from_wing
 
-#: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
+#: dp-accounting's upper figure confirms the target's epsilon up to this relative excess.
 _CONFIRMS = 1e-2
-_QUICK = 40_000  # formulae in balls, which take less time than importing dp-accounting
-_RESOLVED = 1e-5  # by what share of the target's delta the upper end of its enclosure may exceed it
+_QUICK = 40_000  # formulas in ball arithmetic that take less time than importing dp-accounting
+_RESOLVED = 1e-5  # an enclosure's upper end confirms the target's delta up to this relative excess
 
 Terms = Sequence[tuple[Term, int]]
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """A second accountant's figure for the releases, on the target's scale, and whether it `agrees` with it.
+    """A second accountant's figure for the releases, on the target's scale, and whether it `agrees`.
 
-    It either proves the target by other means (`proves`: an upper bound of its own), or is an estimate (with
-    its relative `resolution`) or lower bound, which can only contradict.
+    If `proves` is set, it is an upper bound that proves the target by other means. Otherwise it is a lower
+    bound or an estimate with a relative `resolution`, which can only contradict.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Opinion:
 
 
 def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opinion:
-    """Whether mechanisms with known losses meet a target together; raises `CannotBound` if none can tell."""
+    """Return whether mechanisms with known losses together meet a target; `CannotBound` if none can tell."""
     terms = (renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms)(runs, neighbouring)
     match target:
         case ApproxDP():
@@ -75,7 +75,7 @@ def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opi
 
 
 def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
-    """An opinion on releases of which only rho is known: the Renyi divergence of one order, well chosen."""
+    """Return an opinion from rho alone: the Renyi divergence of one well-chosen order."""
 
     def epsilon(log_t: float) -> float:
         alpha = 1.0 + math.exp(log_t)
@@ -87,9 +87,9 @@ def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
 
 
 def opinion_of_divergences(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) -> Opinion:
-    """An opinion on comparisons with Gaussian noise, among others: the Renyi divergence of one order.
+    """Return an opinion on runs that include comparisons with Gaussian noise: one order's Renyi divergence.
 
-    That of comparisons is added up in rational numbers, but for the logarithm of how many outcomes there are.
+    The divergences of comparisons add up in rational numbers, except the logarithm of the number of outcomes.
     """
     compared, others = [], []
     for mechanism, count in runs:
@@ -119,9 +119,9 @@ def opinion_of_divergences(runs: Runs, neighbouring: Neighbouring, target: Appro
 
 
 def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: ApproxDP) -> Opinion:
-    """The contour on Gaussian noise, the pure epsilon where it is enough; else balls, or dp-accounting.
+    """Try the contour for Gaussian noise, then pure epsilon, quick balls, dp-accounting, slow balls.
 
-    Balls prove it without another library: they come first where they are quick, and last where not.
+    Ball arithmetic proves the target without another library: it comes before dp-accounting if it is quick.
     """
     total = collect(terms)
     if all(isinstance(term, GaussianTerm) for term, _ in terms):
@@ -150,7 +150,7 @@ def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) 
     allowed = target.epsilon + OPINION_TOLERANCE * max(1.0, target.epsilon)
     found = enclose([runs], neighbouring, target, coarsely=True)
     if not found.same or found.epsilon > min(allowed, target.epsilon * (1.0 + _CONFIRMS)):
-        found = enclose([runs], neighbouring, target)  # else no enclosure could contradict it
+        found = enclose([runs], neighbouring, target)  # the coarse enclosure could not contradict it
     contradicts = found.at_least > allowed
     if not contradicts and not (found.same and found.epsilon <= target.epsilon * (1.0 + _CONFIRMS)):
         raise _apart("epsilon", found.at_least, found.epsilon)
@@ -171,12 +171,12 @@ def _by_balls(terms: Terms, target: ApproxDP, most: int) -> Opinion:
 
 
 def approximate(epsilon: float, delta: float) -> ApproxDP:
-    """The guarantee, its delta moved into the open interval (0, 1) where it stands at an end."""
+    """Return the guarantee, with delta moved into the open interval (0, 1) if it is at an end."""
     return ApproxDP(epsilon=epsilon, delta=min(max(delta, 5e-324), 1.0 - 2.0**-53))
 
 
 def _largest_renyi(terms: Terms) -> float:
-    """The largest D(alpha) / alpha over a ladder of orders: a lower bound on rho, but for rounding."""
+    """Return the largest D(alpha) / alpha over a ladder of orders: a lower bound on rho, up to rounding."""
     largest = 0.0
     for power in range(-24, 25):
         c = 2.0 ** (0.5 * power)
@@ -187,7 +187,7 @@ def _largest_renyi(terms: Terms) -> float:
 
 
 def _within_gaussian(terms: Terms, mu: float) -> bool:
-    """Whether delta(epsilon), by its lower bounds, lies below that of mu-GDP at a ladder of epsilons."""
+    """Return whether lower bounds on delta(epsilon) lie below mu-GDP's curve at a ladder of epsilons."""
     total = collect(terms)
     loss = None if total.only_gaussian else PrivacyLoss.compose(terms)
     for share in (0.0, 0.5, 1.0, 2.0, 4.0, 6.0):
@@ -210,6 +210,6 @@ def _apart(name: str, lower: float, upper: float) -> CannotBound:
 
 def _none(target: AnyGuarantee, why: str) -> CannotBound:
     what = f"no second accountant can confirm {target} for these mechanisms"
-    why = f"an answer that only one accountant has computed is not given ({why})"
+    why = f"an answer is returned only if two accountants have computed it ({why})"
     remedy = "ask for zCDP or a delta from 1e-9, or use Gaussian noise"
     return CannotBound(what, where="calibration", why=why, remedy=remedy)

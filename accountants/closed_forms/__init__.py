@@ -1,1 +1,1 @@
-"""Closed formulas, each rounded so that no bound is on the wrong side."""
+"""Closed formulas, each rounded to the safe side."""

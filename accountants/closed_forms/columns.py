@@ -1,8 +1,8 @@
-"""Costs of many Gaussian or Laplace mechanisms at once, in arrays: never below what each costs alone.
+"""Costs of many Gaussian or Laplace mechanisms in arrays, never below the cost of each alone.
 
-Quotients, squares and products are followed by their exact rounding errors (Dekker 1971), so each result is
-the least double that is not below the exact one, or the one after it. What those errors could not be
-computed for, because a number is extreme, is left as NaN: the caller computes it mechanism by mechanism.
+Each quotient, square or product comes with its exact rounding error (Dekker 1971), so each result is the
+least double that is not below the exact one, or the next double. If a number is too extreme for these errors,
+the result is NaN, and the caller computes that mechanism alone.
 """
 
 import functools
@@ -18,15 +18,15 @@ from dpaudit.accountants.closed_forms.rounding import Vector, exact_product, exa
 from dpaudit.ledger.columns import Kind
 from dpaudit.mechanisms import AnyMechanism
 
-#: sensitivity [n], scale [n] -> cost [n], NaN where it is to be computed one by one.
+#: sensitivity [n], scale [n] -> cost [n], NaN if it must be computed alone.
 ManyCosts: TypeAlias = Callable[[Vector, Vector], Vector]
 
 
 class Cost:
-    """What one run of a mechanism costs on an additive scale, and what many of one kind cost.
+    """The cost of one run of a mechanism on an additive scale, and the costs of many of one kind.
 
-    Called with a mechanism it is the function that it decorates, and raises `CannotBound` where there is no
-    cost. None of the costs of many is below that function's by more than its own rounding.
+    A call with a mechanism runs the decorated function, which raises `CannotBound` if there is no cost. Each
+    cost from `many` is at least that function's result, up to the function's own rounding.
     """
 
     def __init__(self, one: Callable[[AnyMechanism], float], gaussian: ManyCosts, laplace: ManyCosts) -> None:
@@ -35,12 +35,12 @@ class Cost:
         self._many: dict[Kind, ManyCosts] = {"gaussian": gaussian, "laplace": laplace}
 
     def __call__(self, mechanism: AnyMechanism) -> float:
-        """The cost of one mechanism."""
+        """Return the cost of one mechanism."""
         return self._one(mechanism)
 
     def many(self, kind: Kind, sensitivity: Vector, scale: Vector) -> Vector:
-        """The cost of each of many mechanisms of one kind; NaN where only `__call__` can compute it."""
-        with np.errstate(all="ignore"):  # extreme numbers become NaN below, whatever they did on the way
+        """Return the cost of each of many mechanisms of one kind; NaN if only `__call__` can compute it."""
+        with np.errstate(all="ignore"):  # extreme results become NaN below
             costs = self._many[kind](sensitivity, scale)
         return np.where(np.isfinite(costs), costs, np.nan)
 
@@ -51,7 +51,7 @@ def additive(gaussian: ManyCosts, laplace: ManyCosts) -> Callable[[Callable[[Any
 
 
 def times_up(cost: Vector, count: Vector) -> Vector:
-    """Costs times whole counts below 2^53, each rounded up; NaN where a cost is extreme."""
+    """Return costs times whole counts below 2^53, each rounded up; NaN where a cost is extreme."""
     with np.errstate(all="ignore"):
         product, error = exact_product(cost, count)
         result = np.where(error > 0.0, np.nextafter(product, np.inf), product)
@@ -59,13 +59,13 @@ def times_up(cost: Vector, count: Vector) -> Vector:
 
 
 def gaussian_pure(sensitivity: Vector, scale: Vector) -> Vector:
-    """Pure epsilon of Gaussian noise: none, but where the query never changes."""
+    """Return pure epsilon of Gaussian noise: 0 for a query that never changes, otherwise none (NaN)."""
     del scale
     return np.where(sensitivity == 0.0, 0.0, np.nan)
 
 
 def gaussian_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
-    """(sensitivity / sigma)^2, rounded up by at most two steps."""
+    """Return (sensitivity / sigma)^2, rounded up by at most two steps."""
     ratio, rest = _quotient(sensitivity, scale)
     # With the remainder r of the division: (s/sigma)^2 = q^2 + 2 q r/sigma + (r/sigma)^2. The last term is
     # below 2^-106 of the first; the slack covers it and the rounding of the two corrections.
@@ -80,19 +80,19 @@ def gaussian_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
 
 
 def gaussian_rho(sensitivity: Vector, scale: Vector) -> Vector:
-    """sensitivity^2 / (2 sigma^2), rounded up by at most two steps; halving is exact here."""
+    """Return sensitivity^2 / (2 sigma^2), rounded up by at most two steps; halving is exact here."""
     return gaussian_mu_squared(sensitivity, scale) / 2.0
 
 
 def laplace_pure(sensitivity: Vector, scale: Vector) -> Vector:
-    """sensitivity / scale, rounded up by at most one step."""
+    """Return sensitivity / scale, rounded up by at most one step."""
     ratio, rest = _quotient(sensitivity, scale)
     result = np.where(rest > 0.0, np.nextafter(ratio, np.inf), ratio)
     return _sane(sensitivity, scale, result)
 
 
 def quotients_up(sensitivity: Vector, scale: Vector) -> Vector:
-    """sensitivity / scale, rounded up by at most one step; infinite past every double."""
+    """Return sensitivity / scale, rounded up by at most one step; infinite past the largest double."""
     with np.errstate(all="ignore"):
         quotient = laplace_pure(sensitivity, scale)
     for row in np.flatnonzero(~np.isfinite(quotient)).tolist():
@@ -101,10 +101,10 @@ def quotients_up(sensitivity: Vector, scale: Vector) -> Vector:
 
 
 def laplace_rho(sensitivity: Vector, scale: Vector) -> Vector:
-    """epsilon + e^-epsilon - 1 as `laplace_to_zcdp` has it, with twice its allowance for rounding.
+    """Return epsilon + e^-epsilon - 1 as in `laplace_to_zcdp`, with twice its allowance for rounding.
 
-    The terms and their order are the same; numpy's expm1 may differ by a few units in the last place,
-    and the second half of the allowance covers that it does.
+    The terms and their order are the same. The second half of the allowance covers numpy's expm1, which may
+    differ by a few units in the last place.
     """
     epsilon = laplace_pure(sensitivity, scale)
     series = np.zeros_like(epsilon)
@@ -115,7 +115,7 @@ def laplace_rho(sensitivity: Vector, scale: Vector) -> Vector:
 
 
 def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
-    """The square of the mu that `pure_to_gdp` has, with twice its allowance: 2e-13 on each mu."""
+    """Return the square of mu as in `pure_to_gdp`, with twice its allowance: 2e-13 on each mu."""
     epsilon = laplace_pure(sensitivity, scale)
     mu = 2.0 * np.sqrt(2.0) * scipy.special.erfinv(np.tanh(0.5 * np.minimum(epsilon, 1.0)))
     if len(rows := np.flatnonzero(~(epsilon < 1.0))):
@@ -128,17 +128,17 @@ def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
         mu[rows] = 2.0 * z
     mu *= 1.0 + 2e-13
     squared = np.nextafter(np.nextafter(mu * mu, np.inf), np.inf)
-    # Beyond 700 the quantile's exponent leaves its range.
+    # Above 700 the quantile's exponent leaves its range.
     return np.where(epsilon == 0.0, 0.0, np.where(epsilon <= 700.0, squared, np.nan))
 
 
 def gaussian_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
-    """rho t (t + 1), as `log_moment` has it, with twice its allowance."""
+    """Return rho t (t + 1) as in `log_moment`, with twice its allowance."""
     return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING) + UNDERFLOW
 
 
 def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
-    """`dpaudit.accountants.pairs.moments.laplace_log_moment` of each, with twice its allowance."""
+    """Return `dpaudit.accountants.pairs.moments.laplace_log_moment` of each, with twice its allowance."""
     epsilon = laplace_pure(sensitivity, scale)
     a, b = t * epsilon, (t + 1.0) * epsilon
     excess = ((t + 1.0) * _second_order(np.minimum(a, 30.0)) + t * _second_order(-b)) / (2.0 * t + 1.0)
@@ -150,7 +150,7 @@ def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
 
 
 def _second_order(x: Vector) -> Vector:
-    """e^x - 1 - x, without cancellation."""
+    """Return e^x - 1 - x, without cancellation."""
     near = np.clip(x, -0.5, 0.5)
     series = np.zeros_like(x)
     for order in range(20, 2, -1):
@@ -159,13 +159,13 @@ def _second_order(x: Vector) -> Vector:
 
 
 def _quotient(dividend: Vector, divisor: Vector) -> tuple[Vector, Vector]:
-    """The rounded quotient and the exact remainder dividend - quotient * divisor."""
+    """Return the rounded quotient and the exact remainder dividend - quotient * divisor."""
     quotient = dividend / divisor
     product, error = exact_product(quotient, divisor)
     return quotient, (dividend - product) - error
 
 
 def _sane(sensitivity: Vector, scale: Vector, result: Vector) -> Vector:
-    """The result where neither number is so extreme that a product or its error leaves the doubles' range."""
+    """Return the result, or NaN where a number is so extreme that a product or its error leaves the range."""
     ordinary = (sensitivity == 0.0) | ((sensitivity >= 1e-60) & (sensitivity <= 1e60))
     return np.where(ordinary & (scale >= 1e-60) & (scale <= 1e60), result, np.nan)

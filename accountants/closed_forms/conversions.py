@@ -1,12 +1,12 @@
-"""Between scales of privacy: zCDP and Renyi DP to (epsilon, delta), pure DP and Laplace to zCDP and GDP.
+"""Conversions: zCDP and Renyi DP to (epsilon, delta); pure DP and Laplace to zCDP and GDP.
 
-Upper bounds throughout. Every conversion from a divergence holds for any order alpha, so only the evaluation
-at the order chosen has to be rounded up, not the search for it. Each result is raised by a multiple of u =
-2^-53 times the sum of the magnitudes of its terms: each term takes fewer than ten roundings and calls of
-log1p, expm1 or tanh (4 u each), and `ROUNDING` = 32 u covers them. Rigour: `float-pessimistic`.
+All results are upper bounds. Every conversion from a divergence holds for any order alpha, so only the
+evaluation at the chosen order must be rounded up, not the search for it. Each result is raised by a multiple
+of u = 2^-53 times the sum of the magnitudes of its terms: each term takes fewer than ten roundings and calls
+of log1p, expm1 or tanh (4 u each), and `ROUNDING` = 32 u covers them. Rigour: `float-pessimistic`.
 
-Everywhere epsilon is in nats; rho, epsilon and divergences are in [0, inf), delta in (0, 1), and what is not
-raises `InvalidParameter`; a result past the largest float raises `CannotBound`.
+Epsilon is in nats. rho, epsilon and divergences are in [0, inf), delta in (0, 1); other arguments raise
+`InvalidParameter`. A result past the largest float raises `CannotBound`.
 """
 
 import math
@@ -18,11 +18,11 @@ from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, prob
 from dpaudit.errors import CannotBound
 
 ROUNDING = 32.0 * 2.0**-53
-UNDERFLOW = 1e-320  # covers what a few operations lose among the least doubles
+UNDERFLOW = 1e-320  # covers the loss of a few operations among the least doubles
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Least epsilon that rho-zCDP alone implies at `delta`, by the best order of Canonne, Kamath and Steinke.
+    """Return the least epsilon that follows from rho-zCDP alone at `delta`, at the best order.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, at the Renyi divergence rho alpha of each order
     (Bun and Steinke 2016, Definition 1.1), minimised over real alpha > 1.
@@ -35,14 +35,16 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return 0.0
     target = -math.log(delta)
     # With t = alpha - 1 the bound rho (1 + t) + (log 1/delta - log(1 + t)) / t - log(1 + 1/t) has the
-    # derivative rho + (log(1 + t) - log 1/delta) / t^2: it is least where rho t^2 + log(1 + t) = log 1/delta,
-    # and only there.
+    # derivative rho + (log(1 + t) - log 1/delta) / t^2. Its only minimum is where
+    # rho t^2 + log(1 + t) = log 1/delta.
     order = _increasing_root(lambda t: rho * t * t + math.log1p(t) - target)
     return renyi_epsilon(order, rho, rho * order, target)
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Least delta that rho-zCDP alone implies at `epsilon`, by the best order; 0 only for rho = 0.
+    """Return the least delta that follows from rho-zCDP alone at `epsilon`, at the best order.
+
+    It is 0 only for rho = 0.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, minimised over real alpha > 1.
     """
@@ -60,7 +62,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def bun_steinke_epsilon(rho: float, delta: float) -> float:
-    """Epsilon by the first conversion published for zCDP, rho + 2 sqrt(rho log 1/delta); for comparison only.
+    """Return epsilon by the first published zCDP conversion, rho + 2 sqrt(rho log 1/delta); for comparison.
 
     Source: Bun and Steinke 2016, Proposition 1.3.
     """
@@ -69,7 +71,7 @@ def bun_steinke_epsilon(rho: float, delta: float) -> float:
 
 
 def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
-    """Epsilon that (alpha, rdp)-Renyi DP implies at `delta`; rdp is in nats, alpha in (1, inf).
+    """Return epsilon that (alpha, rdp)-Renyi DP implies at `delta`; rdp is in nats, alpha in (1, inf).
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12.
     """
@@ -80,7 +82,7 @@ def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
 
 
 def rdp_delta(alpha: float, rdp: float, epsilon: float) -> float:
-    """Delta that (alpha, rdp)-Renyi DP implies at `epsilon`: `rdp_epsilon`, solved for delta."""
+    """Return delta that (alpha, rdp)-Renyi DP implies at `epsilon`: `rdp_epsilon`, solved for delta."""
     alpha, rdp = above_one("alpha", alpha), nonnegative("rdp", rdp)
     t = alpha - 1.0
     terms = (t * rdp, -t * nonnegative("epsilon", epsilon), t * math.log1p(-1.0 / alpha), -math.log(alpha))
@@ -91,7 +93,7 @@ def rdp_delta(alpha: float, rdp: float, epsilon: float) -> float:
 
 
 def response_epsilon(pure: float, delta: float) -> float:
-    """Epsilon that pure DP implies at `delta`, the curve of randomized response.
+    """Return epsilon that pure DP implies at `delta`, by the curve of randomized response.
 
     Source: Kairouz, Oh and Viswanath 2015: log(e^pure - delta (1 + e^pure)), written as pure + log1p(...).
     """
@@ -102,7 +104,7 @@ def response_epsilon(pure: float, delta: float) -> float:
 
 
 def response_delta(pure: float, epsilon: float) -> float:
-    """Delta that pure DP implies at `epsilon`: (1 - e^(epsilon - pure)) / (1 + e^-pure), and 0 beyond."""
+    """Return delta from pure DP at `epsilon`: (1 - e^(epsilon - pure)) / (1 + e^-pure), or 0 above `pure`."""
     if nonnegative("epsilon", epsilon) >= pure:
         return 0.0
     gap = (pure - epsilon) * (1.0 + 1e-15)
@@ -110,9 +112,9 @@ def response_delta(pure: float, epsilon: float) -> float:
 
 
 def pure_to_zcdp(epsilon: float) -> float:
-    """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
+    """Return the least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
-    At most epsilon^2 / 2 but for rounding; reached by randomized response.
+    Except for rounding it is at most epsilon^2 / 2. Randomized response reaches it.
     Source: sharper than epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4). Proof: every epsilon-DP pair
     is a post-processing of randomized response (Kairouz, Oh and Viswanath 2015), whose log moment is log
     cosh(epsilon sqrt w) - log cosh(epsilon / 2) with w = (alpha - 1/2)^2. It is concave in w and vanishes at
@@ -123,10 +125,10 @@ def pure_to_zcdp(epsilon: float) -> float:
 
 
 def laplace_to_zcdp(epsilon: float) -> float:
-    """Least rho of a Laplace release with sensitivity / scale = epsilon: epsilon + e^-epsilon - 1.
+    """Return the least rho of a Laplace release with sensitivity / scale = epsilon: epsilon + e^-epsilon - 1.
 
     That is the Kullback-Leibler divergence of the worst pair. The bound holds for vectors too: it is convex
-    and 0 at 0, so an L1 sensitivity spread over coordinates costs no more than the same in one.
+    and 0 at 0, so an L1 sensitivity spread over coordinates costs at most as much as in one coordinate.
     Source: Harrison and Manurangsi 2025 (conjectured by Wang 2022). A short proof: with w = (alpha - 1/2)^2
     the moment (Mironov 2017, Table II) is e^(-epsilon/2) [cosh(epsilon sqrt w) + sinh(epsilon sqrt w) / (2
     sqrt w)], an entire function of w of order 1/2. Its zeros are minus the eigenvalues of -y'' = lambda y,
@@ -138,7 +140,7 @@ def laplace_to_zcdp(epsilon: float) -> float:
         return 0.0
     if epsilon >= 1.0:  # e^-epsilon - 1 cancels at most two thirds of epsilon: 5 times the rounding
         return _finite(_up(epsilon + math.expm1(-epsilon)))
-    # The Taylor series alternates and its terms fall: cut after a positive term (18) it is above its limit.
+    # The Taylor series alternates and its terms fall: cut after a positive term (18), it exceeds its limit.
     series = 0.0
     for order in range(18, 2, -1):
         series = (1.0 - series) * epsilon / order  # Horner: 1 - epsilon/3 (1 - ...), inside out
@@ -146,19 +148,20 @@ def laplace_to_zcdp(epsilon: float) -> float:
 
 
 def pure_to_gdp(epsilon: float) -> float:
-    """Least mu such that every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
+    """Return the least mu such that every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
-    Raised by 1e-13 relative over an evaluation good to 1e-14. Source: Dong, Roth and Su 2022: the trade-off
-    curve of epsilon-DP is two chords that meet on the diagonal at type I error 1 / (1 + e^epsilon) (their
-    Proposition 2.4); that of mu-GDP is convex and passes through their three ends, hence lies below.
+    The evaluation is accurate to 1e-14 and raised by 1e-13, relative. Source: Dong, Roth and Su 2022: the
+    trade-off curve of epsilon-DP is two chords that meet on the diagonal at type I error 1 / (1 + e^epsilon)
+    (their Proposition 2.4). The curve of mu-GDP is convex and passes through their three ends, so it lies
+    below.
     """
     epsilon = nonnegative("epsilon", epsilon)
     if epsilon == 0.0:
         return 0.0
-    if epsilon < 1e-150:  # linear to far more than 1e-13, and no step may lose a digit to underflow
+    if epsilon < 1e-150:  # linear far beyond 1e-13; avoids digits lost to underflow
         return math.nextafter(math.sqrt(0.5 * math.pi) * epsilon * (1.0 + 1e-13), math.inf)
     if epsilon < 1.0:
-        # -Phi^-1(1/2 - h/2) = sqrt 2 erfinv(h) with h = tanh(epsilon / 2): nothing cancels near 1/2.
+        # -Phi^-1(1/2 - h/2) = sqrt 2 erfinv(h) with h = tanh(epsilon / 2): no cancellation near 1/2.
         half = math.sqrt(2.0) * float(scipy.special.erfinv(math.tanh(0.5 * epsilon)))
         return math.nextafter(2.0 * half * (1.0 + 1e-13), math.inf)
     # log Phi(-z) = -z^2/2 + log(erfcx(z / sqrt 2) / 2); two Newton steps polish scipy's quantile. The slope
@@ -173,7 +176,7 @@ def pure_to_gdp(epsilon: float) -> float:
 
 
 def renyi_epsilon(t: float, base: float, rest: float, target: float) -> float:
-    """Proposition 12 at order 1 + t for a divergence base + rest, both >= 0, and target = log(1 / delta)."""
+    """Evaluate Proposition 12 at order 1 + t: divergence base + rest, both >= 0; target = log(1 / delta)."""
     terms = (base, rest, target / t, -math.log1p(t) / t, -math.log1p(1.0 / t))
     bound = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
     # A negative epsilon with this delta implies epsilon = 0 with it.
@@ -181,7 +184,7 @@ def renyi_epsilon(t: float, base: float, rest: float, target: float) -> float:
 
 
 def _increasing_root(function: Callable[[float], float]) -> float:
-    """About where an increasing function on (0, inf) crosses zero; bisection on a logarithmic scale.
+    """Return approximately where an increasing function on (0, inf) crosses zero, by logarithmic bisection.
 
     Any positive number is a sound answer for the callers; a close one makes the bound tight.
     """

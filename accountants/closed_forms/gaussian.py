@@ -1,23 +1,24 @@
-"""The exact privacy curve of the Gaussian mechanism, rounded so that no bound is on the wrong side.
+"""The exact privacy curve of the Gaussian mechanism, rounded to the safe side.
 
 A Gaussian release with noise sigma and L2 sensitivity Delta is mu-GDP, mu = Delta / sigma, with the curve
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
-(Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollary 2.13). As written it cancels, overflows and
-underflows. With x = epsilon/mu - mu/2, phi the normal density and R(t) = Phi(-t)/phi(t) Mills' ratio it is
+(Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollary 2.13). In this form it cancels, overflows
+and underflows. With x = epsilon/mu - mu/2, phi the normal density and R(t) = Phi(-t)/phi(t) Mills' ratio it
+is
 
     delta = phi(x) [R(x) - R(x + mu)] = phi(x) * integral over s > 0 of e^(-x s - s^2/2) (1 - e^(-mu s)) ds,
 
-which has one of three forms without cancellation (`_point`). Several compose to one: their mu^2 add.
+which has one of three forms without cancellation (`_point`). Several releases compose to one: their mu^2 add.
 
-Error analysis, in units of u = 2^-53. Assumed of the platform: exp, expm1, log and log1p within 4 u on
-scalars and 8 u in numpy, erfc within 8 u, so that `_erfcx` is within 16 u (measured: 5 u). Every delta below
-is then within 90 u = 1e-14, relative, of the truth (of 1 - delta where the complement is computed; measured:
-12 u), and `INFLATION` is twice that. Rigour: `float-pessimistic`.
+Error analysis, in units of u = 2^-53. Assumptions about the platform: exp, expm1, log and log1p are within 4
+u on scalars and 8 u in numpy, erfc within 8 u, so `_erfcx` is within 16 u (measured: 5 u). Every delta below
+is then within 90 u = 1e-14, relative, of the truth, or of 1 - delta where the complement is computed
+(measured: 12 u). `INFLATION` is twice that. Rigour: `float-pessimistic`.
 
-Everywhere epsilon is in nats, in [0, inf), delta in (0, 1), mu = sensitivity / sigma in [0, 1e15]; what is
-not raises `InvalidParameter`, and a larger mu `CannotBound`.
+Epsilon is in nats, in [0, inf), delta in (0, 1), mu = sensitivity / sigma in [0, 1e15]. Other arguments raise
+`InvalidParameter`; a larger mu raises `CannotBound`.
 """
 
 import math
@@ -32,8 +33,8 @@ from dpaudit.accountants.closed_forms.rounding import exact_product, exact_sum
 from dpaudit.errors import CannotBound
 
 INFLATION = 2e-14
-LOG_INFLATION = 1e-15  # relative, for the few roundings at the magnitude of a logarithm itself
-LARGEST_MU = 1e15  # far past any sensible use; mu^2 and its error term stay far from overflow
+LOG_INFLATION = 1e-15  # relative, for the few roundings of a logarithm itself
+LARGEST_MU = 1e15  # far above practical values; mu^2 and its error term cannot overflow
 SMALLEST_MU = 1e-200  # below it products of mu would leave the normal range; see gaussian_delta
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 _QUANTILE = NormalDist().inv_cdf
@@ -57,19 +58,20 @@ class _Point(NamedTuple):
     complement: bool
 
     def value(self, inflation: float) -> float:
-        """The value times 1 + inflation; as a lower or upper bound, short of one step to the next float."""
-        # In two halves, so that only the last product underflows: relative accuracy holds down to 2.2e-308,
-        # and below that the absolute error is under 5e-324. A correction matters only where the exponential
-        # is not zero, and is then below 1e-12: its square is below u.
+        """Return the value times 1 + inflation: as a bound, it still needs one step to the next float."""
+        # Two halves, so that only the last product underflows: relative accuracy holds down to 2.2e-308, and
+        # below that the absolute error is under 5e-324. A correction matters only where the exponential is
+        # not zero; there it is below 1e-12, so its square is below u.
         half = math.exp(0.5 * self.exponent)
         factor = self.factor * (1.0 + self.correction) * (1.0 + inflation)
         return half * factor * half if half > 0.0 else 0.0
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Upper bound on the delta of the mu-GDP Gaussian at `epsilon`, within 1e-13 relative (5e-324 absolute).
+    """Return an upper bound on delta of the mu-GDP Gaussian at `epsilon`, within 1e-13 relative.
 
-    0 only for mu = 0. Source: Balle and Wang 2018, Theorem 8.
+    The absolute error is at most 5e-324 where delta is subnormal. It is 0 only for mu = 0. Source: Balle and
+    Wang 2018, Theorem 8.
 
     >>> f"{gaussian_delta(4.886554117462212, 1.0):.9e}"
     '1.000000000e-06'
@@ -86,10 +88,10 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
-    """Upper bound on log delta of the mu-GDP Gaussian at `epsilon`, also where delta itself underflows.
+    """Return an upper bound on log delta of the mu-GDP Gaussian at `epsilon`, even if delta underflows.
 
-    Within 1e-13 + 2e-15 |log delta| of the truth for mu >= 1e-200 and epsilon <= 1e20 mu; minus infinity only
-    for mu = 0.
+    It is within 1e-13 + 2e-15 |log delta| of the truth for mu >= 1e-200 and epsilon <= 1e20 mu. It is minus
+    infinity only for mu = 0.
     """
     epsilon, mu = nonnegative("epsilon", epsilon), _checked_mu(mu)
     if mu == 0.0:
@@ -98,9 +100,9 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Upper bound on the epsilon of the mu-GDP Gaussian at `delta`: `gaussian_delta` there is at most delta.
+    """Return an upper bound on epsilon of the mu-GDP Gaussian: `gaussian_delta` there is at most delta.
 
-    A subnormal delta has a sound answer, though a coarse one.
+    The answer for a subnormal delta is sound but coarse.
 
     >>> f"{gaussian_epsilon(1e-6, 1.0):.9f}"
     '4.886554117'
@@ -110,7 +112,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
         return 0.0
     mu = max(mu, SMALLEST_MU)
     # delta(epsilon) <= Phi(-x), so x = -Phi^-1(delta) is enough. The factor covers the quantile's own
-    # rounding, and the loop makes the bracket a fact rather than an expectation.
+    # rounding, and the loop verifies the bracket.
     enough = max(0.5 * mu * mu - mu * _QUANTILE(delta), mu) * (1.0 + 1e-9)
     while gaussian_delta(enough, mu) > delta:
         enough *= 2.0
@@ -124,17 +126,19 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Lower bound on the largest mu that meets (epsilon, delta); calibrates by sigma = sensitivity / mu.
+    """Return a lower bound on the largest mu that meets (epsilon, delta); sigma is then sensitivity / mu.
 
-    `gaussian_delta(epsilon, mu)` <= delta there. The division sensitivity / mu rounds: round it up. Source:
-    Balle and Wang 2018, section 3 (the analytic Gaussian mechanism), without their bisection's cancellation.
+    `gaussian_delta(epsilon, mu)` <= delta there. The division sensitivity / mu rounds, so round it up.
+    Source: Balle and Wang 2018, section 3 (the analytic Gaussian mechanism), without their bisection's
+    cancellation.
 
     >>> f"{1.0 / gaussian_mu(1.0, 1e-6):.9f}"
     '4.224678889'
     """
     delta = probability("delta", delta)
-    epsilon = min(nonnegative("epsilon", epsilon), 1e29)  # beyond: a smaller mu than could be allowed
-    # Two values that always suffice: delta(epsilon) <= delta(0) <= mu / sqrt(2 pi), and delta <= Phi(-x).
+    epsilon = min(nonnegative("epsilon", epsilon), 1e29)  # above: a smaller mu than necessary, still sound
+    # Two values of mu that always suffice: delta(epsilon) <= delta(0) <= mu / sqrt(2 pi), and delta <=
+    # Phi(-x).
     flat = SQRT_2PI * delta * (1.0 - 1e-13)
     quantile = -_QUANTILE(delta)
     root = math.hypot(quantile, math.sqrt(2.0 * epsilon))
@@ -167,8 +171,8 @@ def _checked_mu(mu: float) -> float:
 
 
 def _point(epsilon: float, mu: float) -> _Point:
-    """The curve at epsilon >= 0 and mu in [1e-200, 1e15], by whichever of three forms does not cancel."""
-    epsilon = min(epsilon, 1e20 * mu)  # delta falls with epsilon: a larger delta is reported, e^(-5e39)
+    """Return the curve at epsilon >= 0 and mu in [1e-200, 1e15], in the form that does not cancel."""
+    epsilon = min(epsilon, 1e20 * mu)  # delta falls with epsilon, so this reports a larger delta, e^(-5e39)
     x, x_low = _offset(epsilon, mu)
     square, square_low = exact_product(x, x)
     exponent, correction = -0.5 * square, -(0.5 * square_low + x * x_low)
@@ -181,20 +185,19 @@ def _point(epsilon: float, mu: float) -> _Point:
         terms = np.exp(-s * (x + 0.5 * s)) * np.expm1(-mu * s) * s
         return _Point(exponent, correction, -STEP * float(terms.sum()) / SQRT_2PI, complement=False)
     if x >= 0.0:
-        # R(x + mu) <= R(2 x + 1) <= 0.53 R(x): the difference magnifies the 18 u of each term less than 3.4
-        # times.
+        # R(x + mu) <= R(2 x + 1) <= 0.53 R(x), so the difference magnifies the 18 u of each term by less than
+        # 3.4 times.
         return _Point(exponent, correction, (_mills(x) - _mills(y)) / SQRT_2PI, complement=False)
-    # 1 - delta = Phi(x) + phi(x) R(y): positive terms, so delta is sharp also where it is near 1. In this
-    # region delta > 0.23 (the least is at x = 0, mu = 1), so relative to delta the error grows less than
-    # fourfold.
+    # 1 - delta = Phi(x) + phi(x) R(y) has positive terms, so delta is accurate near 1 too. In this region
+    # delta > 0.23 (the least is at x = 0, mu = 1), so relative to delta the error grows less than fourfold.
     return _Point(exponent, correction, (_mills(-x) + _mills(y)) / SQRT_2PI, complement=True)
 
 
 def _offset(epsilon: float, mu: float) -> tuple[float, float]:
     """Return x = (2 epsilon - mu^2) / (2 mu) as an unevaluated sum of two floats, within a few u^2 relative.
 
-    One float would not do: at mu = 1e4 and delta = 1e-300 its rounding alone moves phi(x) by 1e-11. Where
-    mu^2 underflows, mu < 1e-146, x is off by less than mu absolutely, which nothing after it can see.
+    One float is not enough: at mu = 1e4 and delta = 1e-300 its rounding alone moves phi(x) by 1e-11. If mu^2
+    underflows (mu < 1e-146), x is off by less than mu absolutely, which has no effect on later steps.
     """
     square, square_low = exact_product(mu, mu)
     difference, difference_low = exact_sum(2.0 * epsilon, -square)
@@ -206,7 +209,7 @@ def _offset(epsilon: float, mu: float) -> tuple[float, float]:
 
 
 def log_normal_tail(t: float) -> float:
-    """log Phi(-t), to nearest: within 4e-15 (1 + |log|) of the truth.
+    """Return log Phi(-t), to nearest: within 4e-15 (1 + |log|) of the truth.
 
     >>> f"{log_normal_tail(40.0):.9f}"
     '-804.608442014'
@@ -217,12 +220,12 @@ def log_normal_tail(t: float) -> float:
 
 
 def _mills(t: float) -> float:
-    """Mills' ratio Phi(-t) / phi(t), t >= 0; |t R'/R| <= 1: the argument's rounding is not magnified."""
+    """Return Mills' ratio Phi(-t) / phi(t), t >= 0; |t R'/R| <= 1, so rounding of t is not magnified."""
     return math.sqrt(0.5 * math.pi) * _erfcx(t / math.sqrt(2.0))
 
 
 def _erfcx(t: float) -> float:
-    """exp(t^2) erfc(t), t >= 0: by its factors, or by the asymptotic series, cut off below u / 8."""
+    """Return exp(t^2) erfc(t), t >= 0, from its factors or by the asymptotic series, cut off below u / 8."""
     if t < 7.0:
         square, square_low = exact_product(t, t)
         return math.exp(square) * (1.0 + square_low) * math.erfc(t)
@@ -243,7 +246,7 @@ def _log_delta(point: _Point) -> float:
 
 
 def _density_over_delta(point: _Point) -> float:
-    """phi(x) / delta, to steer the solvers only."""
+    """Return phi(x) / delta; it only steers the solvers."""
     if point.complement:
         return math.exp(point.exponent) / SQRT_2PI / (1.0 - point.value(0.0))
     return 1.0 / (SQRT_2PI * point.factor)
@@ -256,10 +259,10 @@ def _nearest_safe(
     safe: float,
     unsafe: float,
 ) -> float:
-    """The safe argument nearest to where the curve crosses `delta`; only `is_safe` decides what is returned.
+    """Return the safe argument nearest to the crossing of `delta`; `is_safe` decides what is safe.
 
-    log delta is concave in epsilon, and in mu nearly so: Newton's steps from the safe end stay on the safe
-    side. Where they leave the bracket, it is halved instead.
+    log delta is concave in epsilon and nearly concave in mu: Newton's steps from the safe end stay on the
+    safe side. If one leaves the bracket, the bracket is halved instead.
     """
     target, best, candidate, slope = math.log(delta), safe, safe, math.inf
     for _ in range(200):
@@ -276,7 +279,7 @@ def _nearest_safe(
             if proposal in {safe, unsafe}:
                 break
         candidate = proposal
-    # Newton has reached its own noise. From there, in doubling steps, to the first argument that is verified.
+    # Newton's steps are down to rounding noise: double the step until an argument is verified.
     direction = math.copysign(1.0, best - unsafe)
     step = direction * max(math.ulp(candidate), 1e-16 / abs(slope) if slope != 0.0 else 0.0)
     while not is_safe(candidate):

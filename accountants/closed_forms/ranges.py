@@ -28,7 +28,7 @@ def probability(name: str, value: float) -> float:
 
 
 def representable(figure: float, name: str) -> float:
-    """Return a total that is no larger than every double; raises `CannotBound` where it is infinite."""
+    """Return a total; raises `CannotBound` if it is infinite."""
     if not math.isfinite(figure):
         raise CannotBound(f"{name} exceeds every double", where="composition", remedy="add noise")
     return figure

@@ -1,4 +1,4 @@
-"""Rounding that is known: rationals and sums rounded outwards, products with what rounding took from them."""
+"""Controlled rounding: rationals and sums rounded outwards, products with their rounding errors."""
 
 import math
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ __all__ = [
     "up",
 ]
 
-#: An array of doubles of one axis.
+#: A one-dimensional array of doubles.
 Vector: TypeAlias = NDArray[np.float64]
 
-#: A double, or an array of them: each operation below rounds each entry alike.
+#: A double or an array of doubles: each operation below rounds each entry alike.
 Doubles = TypeVar("Doubles", float, Vector)
 
 
 def sqrt_up(exact: Fraction) -> float:
-    """The smallest double, or the one after it, that is not below the square root of a rational."""
+    """Return the smallest double not below the square root of a rational, or the next double."""
     root = math.sqrt(up(exact))
     while math.isfinite(root) and Fraction(root) ** 2 < exact:
         root = math.nextafter(root, math.inf)
@@ -38,7 +38,7 @@ def sqrt_up(exact: Fraction) -> float:
 
 
 def sqrt_down(exact: Fraction) -> float:
-    """The largest double, or the one before it, that is not above the square root of a rational."""
+    """Return the largest double not above the square root of a rational, or the previous double."""
     root = math.sqrt(down(exact))
     while Fraction(root) ** 2 > exact:
         root = math.nextafter(root, 0.0)
@@ -46,10 +46,10 @@ def sqrt_down(exact: Fraction) -> float:
 
 
 def sum_up(terms: Iterable[float]) -> float:
-    """The sum of doubles, rounded upwards.
+    """Return the sum of doubles, rounded upwards.
 
-    `math.fsum` gives the double nearest to the exact sum; adding its negative tells on which side
-    of it the exact sum lies (Shewchuk 1997).
+    `math.fsum` returns the double nearest to the exact sum. Adding its negative shows on which side of it
+    the exact sum lies (Shewchuk 1997).
     """
     values = list(terms)
     try:
@@ -63,14 +63,14 @@ def sum_up(terms: Iterable[float]) -> float:
 
 
 def exact_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """Return a + b exactly, as rounded sum and its error (Knuth 1969)."""
+    """Return a + b exactly, as the rounded sum and its error (Knuth 1969)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def exact_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """Return a * b as rounded product and its error, exact unless the error underflows (Dekker 1971)."""
+    """Return a * b as the rounded product and its error, exact unless the error underflows (Dekker 1971)."""
     product = a * b
     scaled_a, scaled_b = 134217729.0 * a, 134217729.0 * b  # 2^27 + 1
     high_a, high_b = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)

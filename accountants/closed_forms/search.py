@@ -1,7 +1,7 @@
-"""Where a function of one number is zero, and where it is least, by Brent's two methods (Brent 1973).
+"""Find the root or the minimum of a function of one number, by Brent's two methods (Brent 1973).
 
-They are scipy.optimize's `brentq` and bounded `minimize_scalar`, step by step, without its import, which
-takes longer than most searches. No bound relies on them: what they find is put into one.
+They follow scipy.optimize's `brentq` and bounded `minimize_scalar` step by step. Importing scipy.optimize
+takes longer than most searches. No bound relies on these results: each is put into a bound afterwards.
 """
 
 import math
@@ -13,9 +13,9 @@ _NEAR = math.sqrt(2.2e-16)
 def root(
     function: Callable[[float], float], low: float, high: float, absolute: float, relative: float = 2.0**-50
 ) -> float:
-    """A place between two at which the function has opposite signs, near to where it is 0.
+    """Return a point near the root, between two points where the function has opposite signs.
 
-    It is within `absolute` + `relative` times itself, but for rounding; in at most 4000 steps.
+    Except for rounding, it is within `absolute` + `relative` times itself, after at most 4000 steps.
     """
     before, here, opposite = low, high, low
     f_before, f_here, f_opposite = function(before), function(here), 0.0
@@ -54,7 +54,7 @@ def root(
 
 
 def minimum(function: Callable[[float], float], low: float, high: float, absolute: float) -> float:
-    """The place between two at which a function with one minimum is least, within about `absolute`."""
+    """Return the point in [low, high] where a function with one minimum is least, within about `absolute`."""
     golden = 0.5 * (3.0 - math.sqrt(5.0))
     best = second = third = low + golden * (high - low)
     f_best = f_second = f_third = function(best)

@@ -1,1 +1,1 @@
-"""From a ledger to what one unit of privacy is exposed to, and the costs that add up."""
+"""The mechanisms that one unit of privacy is exposed to, and their additive costs."""

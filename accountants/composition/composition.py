@@ -1,16 +1,16 @@
-"""Composition: which mechanisms, and how often, a ledger's releases run on one unit of privacy.
+"""Composition: the mechanisms that a ledger's releases run on one unit of privacy, with their counts.
 
-Count, sequential and parallel composition are handled here and nowhere else, so that no mechanism's formula
-ever sees a count. Sequential: every release without a partition counts for every unit. Parallel (McSherry
-2009): of one split a unit touches one part - or two, where the split looked at values and a replaced record
-may leave one part and enter another. Different splits are independent, so their parts add up. For a
-group of k units, releases without a partition count with the mechanism for k units (`for_group`); of one
-split the group touches up to k times as many parts, each with the mechanism for the units that are in it.
-Releases that name one `sample` are one mechanism on it (`on_one_sample`) before they are counted: a thousand
+Only this module handles count, sequential and parallel composition, so no mechanism's formula ever sees a
+count. Sequential: every release without a partition counts for every unit. Parallel (McSherry 2009): a unit
+touches one part of each split. It touches two if the split depends on values, because a replaced record may
+leave one part and enter another. Different splits are independent, so their parts add up. For a group of k
+units, releases without a partition count with the mechanism for k units (`for_group`). The group touches up
+to k times as many parts of a split; each part counts with the mechanism for the units that are in it.
+Releases that name one `sample` become one mechanism (`on_one_sample`) before they are counted: a thousand
 steps with the same two releases on one sample are a thousand runs of one mechanism.
 
-Gaussian and Laplace mechanisms are keyed by their plain numbers, other mechanisms by themselves: a million
-different ones take some two hundred megabytes, and `Cost.many` computes their costs as whole columns.
+The key of a Gaussian or Laplace mechanism is its plain numbers; other mechanisms are their own keys. A
+million different ones take about two hundred megabytes. `Cost.many` computes their costs as whole columns.
 """
 
 import heapq
@@ -35,15 +35,15 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Draw, Partition, Release
 from dpaudit.mechanisms import AnyMechanism, AnySampledSum, HiddenSample, OnSample, SampledSum
 
-#: What runs are counted under: see the module's docstring.
+#: The key of a mechanism's count: see the module's docstring.
 Key: TypeAlias = PlainNoise | AnyMechanism
 
-_MANY = 64  # from so many mechanisms on, costs are computed in columns; below, setting those up takes longer
+_MANY = 64  # from this number of mechanisms on, costs are computed in columns, whose setup takes time
 _EXACT = 2**53  # counts below it are doubles without rounding
 
 
 class Exposure(Mapping[AnyMechanism, int]):
-    """Which mechanisms run on one unit's data, and how many times each; they are made on access."""
+    """The mechanisms on one unit's data, with the number of runs of each; mechanisms are made on access."""
 
     def __init__(self, counts: Counter[Key], plain: PlainCounts | None = None) -> None:
         self._counts = counts
@@ -55,7 +55,7 @@ class Exposure(Mapping[AnyMechanism, int]):
 
     def __getitem__(self, mechanism: AnyMechanism) -> int:
         key = key_of(mechanism)
-        if key not in self._all:  # a Counter would say 0
+        if key not in self._all:  # a Counter would return 0
             raise KeyError(mechanism)
         return self._all[key]
 
@@ -66,19 +66,19 @@ class Exposure(Mapping[AnyMechanism, int]):
         return len(self._all)
 
     def columns(self, kind: Kind) -> Columns:
-        """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
+        """Return the Gaussian or Laplace mechanisms in arrays; counts past 2^53 are rounded up to doubles."""
         found = [key for key in self._counts if _is_kind(key, kind)]
         singly = _columns(found, [self._counts[key] for key in found])
         together = zip(singly, *self._plain.columns(kind), strict=True)
         return Columns(*map(np.concatenate, together)) if self._plain else singly
 
     def others(self) -> dict[AnyMechanism, int]:
-        """The mechanisms that are in no `columns`."""
+        """Return the mechanisms that are in no `columns`."""
         return {k: n for k, n in self._counts.items() if not isinstance(k, PlainNoise)}
 
 
 def _with(counts: Counter[Key], plain: PlainCounts) -> Counter[Key]:
-    """The counts of both added up."""
+    """Return the sum of both counts."""
     together = counts.copy()
     for key, count in plain.items():
         together[key] += count
@@ -86,24 +86,24 @@ def _with(counts: Counter[Key], plain: PlainCounts) -> Counter[Key]:
 
 
 def key_of(mechanism: AnyMechanism) -> Key:
-    """What runs of a mechanism are counted under."""
+    """Return the key that counts a mechanism's runs."""
     return plain_noise(mechanism) or mechanism
 
 
 def mechanism_of(key: Key) -> AnyMechanism:
-    """The mechanism that is counted under a key."""
+    """Return the mechanism of a key."""
     return key.mechanism() if isinstance(key, PlainNoise) else key
 
 
 def repeated(cost: float, count: int) -> float:
-    """`count` times a cost, rounded up."""
+    """Return `count` times a cost, rounded up."""
     return up(Fraction(cost) * count) if math.isfinite(cost) else cost
 
 
 def _sums(
     groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float], more: Iterable[float] = ()
 ) -> list[float]:
-    """Each group's sum of costs, rounded up; `more` are costs in the first."""
+    """Return each group's sum of costs, rounded up; `more` are extra costs of the first group."""
     keys = [key for group in groups for key in group]
     counts = [count for group in groups for count in group.values()]
     if isinstance(cost, Cost) and len(keys) >= _MANY:
@@ -119,7 +119,7 @@ def _sums(
 
 
 def _in_columns(keys: Sequence[Key], counts: Sequence[int], cost: Cost) -> list[float]:
-    """Each key's cost times its count, rounded up; NaN for those to be computed one by one."""
+    """Return each key's cost times its count, rounded up; NaN if it must be computed alone."""
     terms = np.full(len(keys), np.nan)
     for kind in get_args(Kind):
         fits = (_is_kind(key, kind) and n <= _EXACT for key, n in zip(keys, counts, strict=True))
@@ -136,20 +136,20 @@ def _is_kind(key: Key, kind: Kind) -> TypeGuard[PlainNoise]:
 
 
 def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
-    """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
+    """Return the columns, filled entry by entry to save memory; counts past 2^53 are rounded up."""
     runs = (float(n) if n <= _EXACT else up(Fraction(n)) for n in counts)
     columns = ((one.sensitivity for one in noise), (one.scale for one in noise), runs)
     return Columns(*(np.fromiter(column, np.float64, len(noise)) for column in columns))
 
 
-#: The releases of one part of a split; None: those that all units are in.
+#: One part of a split, or None for the releases that include all units.
 _Place: TypeAlias = tuple[str, str] | None
 
 _MOST_EXPOSURES = 4096
 
 
 class _OnDraw:
-    """The mechanisms of the releases on one draw, and the key that counts them; None: not counted yet."""
+    """The mechanisms on one draw, and the key that counts them; None until they are counted."""
 
     __slots__ = ("counted", "draw", "mechanisms")
 
@@ -159,7 +159,7 @@ class _OnDraw:
         self.counted: AnySampledSum | None = None
 
     def together(self, neighbouring: Neighbouring) -> AnySampledSum | None:
-        """All of them as one; None where all have been removed."""
+        """Return all of them as one mechanism; None if all have been removed."""
         if not self.mechanisms:
             return None
         moves = self.draw.partition is not None and self.draw.partition.by == "values"
@@ -170,11 +170,11 @@ class _OnDraw:
 
 
 class Composition:
-    """The releases of a run, grouped by mechanism and by the part of a split that they touch.
+    """The releases of a run, grouped by mechanism and by their part of a split.
 
     The relation decides how many parts of a split one unit can touch; the two data sets may differ in
-    `group_size` units. `running` is a cost whose total is needed after each release: of single units it is
-    updated as they come.
+    `group_size` units. `running` is a cost whose total is needed after each release. For single units it is
+    updated with each release.
     """
 
     def __init__(
@@ -187,30 +187,30 @@ class Composition:
         self.neighbouring = neighbouring
         self.group_size = group_size
         self._common: Counter[Key] = Counter()
-        self._plain = PlainCounts()  # more of them, so many that they are kept in columns
+        self._plain = PlainCounts()  # further plain mechanisms, in columns once there are many
         self._splits: dict[str, dict[str, Counter[Key]]] = {}
-        self._by_values: Counter[str] = Counter()  # of each split, releases on a part that values decided
-        # A group's costs are not sums of what its releases cost single units.
+        self._by_values: Counter[str] = Counter()  # for each split, the number of releases on parts by values
+        # A group's costs are not the sums of its releases' costs for single units.
         self._running = running if group_size == 1 else None
-        self._sums: dict[_Place, Fraction] = {}  # of the running cost, exact: releases can be taken back out
-        self._draws: dict[str, _OnDraw] = {}  # by the name of the sample
-        self._changed: dict[str, None] = {}  # samples whose releases are not counted as they are now
+        self._sums: dict[_Place, Fraction] = {}  # exact sums of the running cost, for `remove`
+        self._draws: dict[str, _OnDraw] = {}  # by sample name
+        self._changed: dict[str, None] = {}  # samples whose count is out of date
         self._alike: dict[
             AnySampledSum, AnySampledSum
-        ] = {}  # of equal mechanisms on draws, the one that is kept
+        ] = {}  # one representative for equal mechanisms on draws
 
     @property
     def shared(self) -> bool:
-        """Whether several releases are on one sample."""
+        """Whether several releases share one sample."""
         return any(len(on.mechanisms) > 1 for on in self._draws.values())
 
     def has_draw(self, sample: str | None) -> bool:
-        """Whether an earlier release names this sample."""
+        """Return whether an earlier release names this sample."""
         return sample in self._draws
 
     @property
     def distinct(self) -> int:
-        """How many different mechanisms there are, those of each part by themselves."""
+        """The number of different mechanisms, counted separately for each part."""
         self._gather()
         self._settle()
         parts = (part for split in self._splits.values() for part in split.values())
@@ -218,14 +218,14 @@ class Composition:
 
     @property
     def split(self) -> bool:
-        """Whether some release was on a part."""
+        """Whether some release was on a part of a split."""
         self._gather()
         return bool(self._splits)
 
     def add(self, release: Release | PlainReleases) -> None:
-        """Add one release: `count` runs of its mechanism, on all units or on one part's; or a block.
+        """Add one release (`count` runs of its mechanism on all units or on one part), or a block.
 
-        Raises `InvalidParameter`: an earlier release states its sample with another draw.
+        Raises `InvalidParameter`: an earlier release on this sample states another draw.
         """
         if isinstance(release, PlainReleases):
             self._add_block(release)
@@ -241,7 +241,7 @@ class Composition:
                 self._put(noise, form.count, form.partition)
 
     def _settle(self, *, fully: bool = False) -> None:
-        """Keep every plain mechanism in columns; none where they are few, or `fully`, to be looked at."""
+        """Move plain mechanisms into columns if there are many; move all of them out if few or `fully`."""
         if not self._plain:
             return
         loose = [(key, count) for key, count in self._common.items() if isinstance(key, PlainNoise)]
@@ -252,7 +252,7 @@ class Composition:
                 del self._common[key]
 
     def remove(self, release: Release) -> None:
-        """Remove a release that was added."""
+        """Remove a release that was added earlier."""
         if isinstance(release.mechanism, SampledSum) and release.sample is not None:
             self._draws[release.sample].mechanisms.remove(release.mechanism)
             self._changed[release.sample] = None
@@ -289,9 +289,9 @@ class Composition:
     def sampling_relation(self) -> Neighbouring:
         """The relation under which sampled mechanisms are bounded.
 
-        A record that is zeroed leaves one part of a split by values and may enter another: there one sample
-        loses a row and another gains one, so that their pairs stand in opposite orders, and composing all
-        in one order is no bound. As for replaced records, the pair is then one that holds in both orders.
+        A zeroed record leaves one part of a split by values and may enter another. One sample then loses a
+        row and another gains one, so their pairs have opposite orders, and composing all pairs in one order
+        gives no bound. As for replaced records, a pair that holds in both orders is used instead.
         """
         self._gather()
         if self.neighbouring is not Neighbouring.ZERO_OUT:
@@ -302,29 +302,29 @@ class Composition:
         return Neighbouring.REPLACE_ONE if sampled else self.neighbouring
 
     def exposures(self) -> tuple[Exposure, ...]:
-        """Every distinct multiset of mechanisms that one unit, or group, can be exposed to; the worst counts.
+        """Return every distinct multiset of mechanisms that one unit or group can be exposed to.
 
-        Raises `CannotBound` where there are more than can be tried one by one.
+        The worst one counts. Raises `CannotBound` if there are too many to try.
         """
         self._gather()
         self._settle()
-        if self._plain:  # without splits
+        if self._plain:  # in columns only without splits
             return (Exposure(self._common, self._plain),)
         exposures = [_seen_by(self._common, self.group_size)]
         for split in self._splits:
-            # Repetitions are dropped after each split, so that not all products are tried.
+            # Duplicates are dropped after each split, which limits the number of products.
             products = itertools.product(exposures, self._choices(split))
             exposures = _distinct(so_far + choice for so_far, choice in products)
         return tuple(map(Exposure, exposures))
 
     def mechanisms(self) -> frozenset[AnyMechanism]:
-        """Every mechanism that occurs in some exposure."""
+        """Return every mechanism that occurs in some exposure."""
         self._gather()
         self._settle(fully=True)
         return frozenset(map(mechanism_of, self._keys()))
 
     def others(self) -> frozenset[AnyMechanism]:
-        """Those of `mechanisms` that are in no `columns`."""
+        """Return the `mechanisms` that are in no `columns`."""
         self._gather()
         return frozenset(key for key in self._keys() if not isinstance(key, PlainNoise))
 
@@ -336,9 +336,9 @@ class Composition:
         return seen
 
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
-        """The largest sum of an additive cost over all exposures, rounded up.
+        """Return the largest sum of an additive cost over all exposures, rounded up.
 
-        For a cost that adds up, the costliest parts of each split are found without trying all.
+        The costliest parts of each split are found without trying all exposures.
         """
         self._gather()
         self._settle(fully=not isinstance(cost, Cost))
@@ -359,7 +359,7 @@ class Composition:
             change = Fraction(self._running(mechanism_of(key))) * count
             self._sums[place] = self._sums.get(place, Fraction(0)) + change
         if count < 0 and isinstance(key, PlainNoise):
-            self._settle(fully=True)  # it may be the one to take out
+            self._settle(fully=True)  # the mechanism to remove may be in a column
         group = self._common
         if partition is not None:
             group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
@@ -371,7 +371,7 @@ class Composition:
             del group[key]
 
     def _refuse_known_sizes(self, key: Key) -> None:
-        """Raise `CannotBound` where a record may change parts, and a part's sample rests on their sizes."""
+        """Raise `CannotBound` if a record may change parts and a part's sample depends on the part's size."""
         relation = self.neighbouring
         if relation is not Neighbouring.ADD_OR_REMOVE_ONE and isinstance(key, OnSample) and key.swaps:
             what = f"a {key.kind} mechanism on a part of a split by values"
@@ -382,7 +382,7 @@ class Composition:
     def _sums_of(
         self, places: Sequence[_Place], cost: Callable[[AnyMechanism], float], units: int
     ) -> list[float]:
-        """What all units' releases (None), or those of a part, cost so many units, for each place."""
+        """Return, for each place, the cost of its releases for `units` units."""
         if cost is self._running:
             return [up(self._sums.get(place, Fraction(0))) for place in places]
         groups = [self._common if at is None else self._splits[at[0]][at[1]] for at in places]
@@ -392,13 +392,13 @@ class Composition:
         return _sums([_seen_by(group, units) for group in groups], cost, more)
 
     def _parts_touched(self, split: str) -> int:
-        """How many parts the units of a group touch at most, each counted once a unit."""
+        """Return the largest number of parts that a group's units touch, counted once for each unit."""
         one = self.neighbouring.parts_touched(split_by_values=self._by_values[split] > 0)
         return self.group_size * one
 
     def _choices(self, split: str) -> list[Counter[Key]]:
         touched = self._parts_touched(split)
-        # Parts with the same contents need to be told apart only as often as a group can touch them.
+        # Parts with equal contents count separately only as often as a group can touch them.
         seen: Counter[frozenset[tuple[Key, int]]] = Counter()
         parts = []
         for part in self._splits[split].values():
@@ -416,7 +416,7 @@ class Composition:
 
 
 def compose(releases: Iterable[Release], neighbouring: Neighbouring, group_size: int = 1) -> Composition:
-    """Fold releases into their composition, for single units or for groups of them."""
+    """Compose releases, for single units or for groups of them."""
     composition = Composition(neighbouring, group_size)
     for release in releases:
         composition.add(release)
@@ -424,12 +424,12 @@ def compose(releases: Iterable[Release], neighbouring: Neighbouring, group_size:
 
 
 def compose_ledger(ledger: Ledger) -> Composition:
-    """Fold a ledger; under local trust it describes one user, so the number of users never enters."""
+    """Compose a ledger; under local trust it describes one user, so the number of users does not matter."""
     return compose(ledger, ledger.header.neighbouring, ledger.header.group_size)
 
 
 def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
-    """Exposures without repetition; raises `CannotBound` for more than can be tried one by one."""
+    """Return the distinct exposures, or raise `CannotBound` if there are too many to try."""
     found: dict[frozenset[tuple[Key, int]], Counter[Key]] = {}
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
@@ -441,11 +441,11 @@ def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
 
 @lru_cache(maxsize=1 << 16)
 def for_group(mechanism: AnyMechanism, size: int) -> tuple[AnyMechanism, int]:
-    """The mechanism as data sets that differ in `size` units see it, and how many times.
+    """Return the mechanism for data sets that differ in `size` units, and its number of runs.
 
-    These are the ends of a chain of so many neighbouring pairs, so every distance that the mechanism's
-    obligation bounds grows at most `size` times (the triangle inequality): each mechanism's own `for_group`,
-    rounded up here. Raises `CannotBound` where no bound for groups is known, or it is past the largest
+    A chain of `size` neighbouring pairs connects the two data sets, so each distance that the mechanism
+    bounds grows at most `size` times (triangle inequality). The result is that of the mechanism's own
+    `for_group`, rounded up. Raises `CannotBound`: no bound for groups is known, or it exceeds the largest
     double.
     """
     if size == 1:
@@ -466,7 +466,7 @@ def _times(figure: float, factor: int) -> float:
 
 
 def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
-    """The mechanisms and their counts for data sets that differ in so many units (`for_group`)."""
+    """Return the mechanisms and counts for data sets that differ in `units` units (`for_group`)."""
     if units == 1:
         return mechanisms
     seen: Counter[Key] = Counter()
@@ -477,7 +477,7 @@ def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
 
 
 def _costliest(parts: Iterable[Sequence[float]], touched: int) -> float:
-    """The largest sum of parts' costs with `touched` units to place; parts list their costs for 1, 2, ..."""
+    """Return the largest total cost of `touched` units; each part lists its cost for 1, 2, ... units."""
     best = [0.0] * (touched + 1)  # [units placed]
     for costs in parts:
         for placed in range(touched, 0, -1):

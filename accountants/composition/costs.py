@@ -1,4 +1,4 @@
-"""What one run of a mechanism costs on each additive scale: the formulae, each with its theorem."""
+"""The cost of one run of a mechanism on each additive scale: the formulas, each with its theorem."""
 
 import math
 from fractions import Fraction
@@ -28,19 +28,19 @@ _ADDED_REMEDY = "claim a guarantee that its package bounds: see `dpaudit list me
 
 @columns.additive(columns.gaussian_pure, columns.laplace_pure)
 def pure_epsilon(mechanism: AnyMechanism) -> float:
-    """Pure epsilon; raises `CannotBound` for a mechanism that has none.
+    """Return the pure epsilon; raises `CannotBound` for a mechanism that has none.
 
     Laplace and discrete Laplace: sensitivity/scale (Dwork, McSherry, Nissim, Smith 2006, Theorem 1;
     Ghosh, Roughgarden, Sundararajan 2009). Randomized response and bounded range: their own epsilon.
     Sampled: log(1 + rate (e^epsilon - 1)) (Balle, Barthe, Gaboardi 2018, Theorem 8). A table: its largest
-    loss, where none is infinite. The best of a negative binomial number of trials: 2 + eta times a trial's
-    (Papernot and Steinke 2022, Theorem 2).
+    loss, if none is infinite. The best of a negative binomial number of trials: 2 + eta times a trial's
+    epsilon (Papernot and Steinke 2022, Theorem 2).
     """
     return _pure(mechanism, "pure epsilon-DP")
 
 
 def _pure(mechanism: AnyMechanism, scale: str) -> float:
-    """Pure epsilon, from which a bound on `scale` is to follow."""
+    """Return the pure epsilon that a bound on `scale` is derived from."""
     return _pure_of(mechanism.dominating_pair(), mechanism, scale)
 
 
@@ -51,10 +51,10 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
         case dominating.Response() | dominating.BoundedRange() | dominating.Pure() | dominating.Shuffled():
             return pair.epsilon
         case dominating.Sampled(rate=rate) | dominating.Batch(rate=rate):
-            # Under every relation, so that both count: a replaced unit, and one that is taken out.
+            # This holds under every relation: a unit may be replaced or removed.
             both = (pair.larger,) if isinstance(pair, dominating.Sampled) else (pair.change, pair.own)
             epsilon = max(_pure_of(inner, mechanism, scale) for inner in both)
-            if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is little beside it
+            if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is small in comparison
                 return epsilon
             amplified = math.log1p(rate * math.expm1(epsilon))
             return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
@@ -90,12 +90,12 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
 
 
 def pair_of(mechanism: BaseMechanism) -> dominating.Pair:
-    """A mechanism's dominating pair, which is an `Added` one if another package defines it."""
+    """Return a mechanism's dominating pair; it is an `Added` one if another package defines the mechanism."""
     return mechanism.dominating_pair()
 
 
 def rho_of(pair: dominating.Pair) -> Fraction | None:
-    """The exact rho of a pair whose Renyi divergences are at most rho alpha; None for another."""
+    """Return the exact rho of a pair whose Renyi divergences are at most rho alpha; None for another pair."""
     match pair:
         case dominating.Gaussian():
             return pair.mu_squared / 2
@@ -110,14 +110,14 @@ def rho_of(pair: dominating.Pair) -> Fraction | None:
 
 @columns.additive(columns.gaussian_rho, columns.laplace_rho)
 def rho(mechanism: AnyMechanism) -> float:
-    """zCDP's rho.
+    """Return zCDP's rho.
 
     Gaussian noise: mu^2/2 (Bun and Steinke 2016, Proposition 1.6). Discrete Gaussian: sensitivity^2 /
     (2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem 4). Laplace: eps + e^-eps - 1 with eps =
-    sensitivity/scale (Harrison and Manurangsi 2025); not so the discrete Laplace, whose loss at
-    sensitivity 1 is that of randomized response. Bounded range: eps^2/8 (Cesar and Rogers 2021, after
-    Dong, Durfee, Rogers 2020). Sparse vector with Gaussian noise:
-    as if all noisy values were released. All else that has a pure epsilon: eps tanh(eps/2).
+    sensitivity/scale (Harrison and Manurangsi 2025). This does not hold for the discrete Laplace, whose loss
+    at sensitivity 1 equals that of randomized response. Bounded range: eps^2/8 (Cesar and Rogers 2021, after
+    Dong, Durfee, Rogers 2020). Sparse vector with Gaussian noise: the rho of releasing all noisy values. All
+    other mechanisms with a pure epsilon: eps tanh(eps/2).
     """
     pair = mechanism.dominating_pair()
     known = rho_of(pair)
@@ -136,13 +136,13 @@ def rho(mechanism: AnyMechanism) -> float:
 
 @columns.additive(columns.gaussian_mu_squared, columns.laplace_mu_squared)
 def mu_squared(mechanism: AnyMechanism) -> float:
-    """The square of GDP's mu, which adds up (Dong, Roth, Su 2022, Corollary 3.3).
+    """Return the square of GDP's mu, which adds up (Dong, Roth, Su 2022, Corollary 3.3).
 
     Gaussian noise: sensitivity/sigma (Theorem 2.7). A symmetric matrix: in the orthonormal coordinates of
     the Frobenius inner product the noise is isotropic. A tree: once for each of the floor(log2 steps) + 1
-    nodes that an item sits in (Chan, Shi, Song 2011). A Gaussian process: on any points the change of the
-    function has at most its RKHS norm (Hall, Rinaldo, Wasserman 2013, section 4). All else that has a pure
-    epsilon: through it, as Gaussian trade-off curves dominate.
+    nodes that contain an item (Chan, Shi, Song 2011). A Gaussian process: on any points the change of the
+    function has at most its RKHS norm (Hall, Rinaldo, Wasserman 2013, section 4). All other mechanisms with a
+    pure epsilon: by a Gaussian trade-off curve that dominates.
     """
     pair = mechanism.dominating_pair()
     if isinstance(pair, dominating.Gaussian):
@@ -153,7 +153,7 @@ def mu_squared(mechanism: AnyMechanism) -> float:
 
 
 def replaced_part(pair: dominating.Sampled) -> float | None:
-    """The bound on a replaced unit's own part, over the scale of Gaussian noise; None if it does not help.
+    """Return the bound on a replaced unit's own part over the scale of Gaussian noise; None if it is no help.
 
     Two such parts may be twice the bound apart. If the sensitivity bounds their distance more tightly, and
     most units are sampled or the parts are long, the noise alone may protect more.
@@ -169,7 +169,7 @@ def replaced_part(pair: dominating.Sampled) -> float | None:
 
 
 def infinite_mass(table: dominating.Table) -> float:
-    """A table's mass at infinite loss, with what its masses lack of 1 beyond rounding.
+    """Return a table's mass at infinite loss, plus any mass missing from 1 beyond rounding.
 
     Masses that add up to 1, each rounded to the nearest double, lack at most 2^-53 together.
     """
@@ -178,13 +178,13 @@ def infinite_mass(table: dominating.Table) -> float:
 
 
 def largest_loss(table: dominating.Table) -> float:
-    """The largest finite loss that has a mass; at least 0."""
+    """Return the largest finite loss with positive mass; at least 0."""
     pairs = zip(table.losses, table.probabilities, strict=True)
     return max([0.0, *(loss for loss, probability in pairs if probability > 0)])
 
 
 def finite(cost: float, mechanism: AnyMechanism) -> float:
-    """The cost, unless rounding took it past every double: then `CannotBound`."""
+    """Return the cost; raises `CannotBound` if rounding made it infinite."""
     if not math.isfinite(cost):
         what = f"the cost of {mechanism.kind} noise exceeds every double"
         raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy="add noise")

@@ -1,11 +1,10 @@
 """Several mechanisms on one sample, composed into one sampled mechanism.
 
-Given the sample, the mechanisms on it compose one after another, each chosen from all earlier outputs. A pair
-that dominates this composition for every two neighbouring samples may be sampled like the pair of a single
+Given the sample, its mechanisms compose one after another, each chosen from all earlier outputs. A pair that
+dominates this composition for every two neighbouring samples may be sampled like the pair of a single
 mechanism, because the theorems about sampling hold for any mechanism (Balle, Barthe and Gaboardi 2018,
 Theorems 8 and 9; Zhu, Dong and Wang 2022, Theorem 11). Releases on other samples may come in between:
-interactive mechanisms cost together what they cost one after another, however their answers are interleaved
-(Vadhan and Zhang 2023).
+interactive mechanisms cost the same in sequence and with interleaved answers (Vadhan and Zhang 2023).
 """
 
 import math
@@ -33,7 +32,7 @@ from dpaudit.mechanisms import (
 )
 from dpaudit.mechanisms.base import FixedNoise
 
-#: Mechanisms on one sample, each with how often it runs there.
+#: The mechanisms on one sample, each with its number of runs.
 Runs: TypeAlias = frozenset[tuple[AnySampledSum, int]]
 
 _TOGETHER = "mechanisms on one sample, composed"
@@ -69,9 +68,9 @@ def on_one_sample(runs: Runs, neighbouring: Neighbouring) -> AnySampledSum:
 
 
 def without_samples(releases: Iterable[Release], neighbouring: Neighbouring) -> Iterator[Release]:
-    """Yield the releases, with all releases on one sample replaced by one, in the first one's place.
+    """Yield the releases; one release, in the first one's place, replaces all releases on one sample.
 
-    Raises as `on_one_sample`, and `InvalidParameter`: releases of one sample state different draws.
+    Raises as `on_one_sample` does, and `InvalidParameter`: releases of one sample state different draws.
     """
     groups: dict[object, list[Release]] = {}
     for position, release in enumerate(releases):
@@ -90,7 +89,7 @@ def without_samples(releases: Iterable[Release], neighbouring: Neighbouring) -> 
 
 
 def gaussians_together(ratios: Iterable[tuple[Fraction, int]]) -> Gaussian:
-    """Return Gaussian noise that costs as much as the given ratios sensitivity/sigma, each with its count."""
+    """Return Gaussian noise that costs as much as all given ratios sensitivity/sigma with their counts."""
     mu = sqrt_up(sum((ratio**2 * count for ratio, count in ratios), Fraction(0)))
     if not math.isfinite(mu):
         what = "the sensitivity of all Gaussian noise together, over its sigma, exceeds every double"
@@ -105,10 +104,10 @@ def _gaussian(runs: Runs) -> Gaussian | None:
 
 
 def _contribution(runs: Runs, neighbouring: Neighbouring) -> float | None:
-    """The bound on a unit's own part of all sums, measured in noise; the default is each sensitivity.
+    """Return the bound on a unit's own part of all sums, in units of noise; the default is each sensitivity.
 
-    None if no release states one. Under replace-one and Poisson sampling also None if any release states
-    none: the cost is then not amplified, as for a single release.
+    None if no release states one. Under replace-one and Poisson sampling, None if any release states none:
+    the cost is then not amplified, as for a single release.
     """
     stated = [(one, count) for one, count in runs if isinstance(one, OnSample)]
     known = [one.contribution is not None for one, _ in stated]
@@ -136,7 +135,7 @@ def _zcdp(runs: Runs) -> OpaqueZCDP | None:
 
 
 def _widest(sampled: AnySampledSum) -> AnyMechanism:
-    """The inner mechanism for the larger of a unit's change and its own part."""
+    """Return the inner mechanism for the larger of a unit's change and its own part."""
     inner: Any = sampled.mechanism
     own = sampled.contribution if isinstance(sampled, OnSample) else None
     if own is None or not isinstance(inner, FixedNoise) or own <= inner.sensitivity.value:

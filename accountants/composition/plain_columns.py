@@ -1,4 +1,4 @@
-"""A multiset of plain noise in columns: a million different mechanisms take tens of megabytes."""
+"""Plain noise counted in columns: a million different mechanisms take tens of megabytes."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +12,10 @@ from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.claims.sensitivity import Basis
 from dpaudit.ledger.columns import Flags, Kind, PlainNoise, PlainReleases
 
-#: Fewer different mechanisms are counted one by one.
+#: Below this number of different mechanisms, they are counted one by one.
 FEW: Final = 64
-_FEWEST_ROWS: Final = 1 << 15  # that are merged before all have come
-_MOST_RUNS: Final = 2**53  # together, so that every count is a double
+_FEWEST_ROWS: Final = 1 << 15  # waiting rows before an early merge
+_MOST_RUNS: Final = 2**53  # limit on all runs, so that every count is a double
 
 
 class Columns(NamedTuple):
@@ -30,21 +30,21 @@ _Sort = tuple[Kind, Basis]
 
 
 class PlainCounts:
-    """How often each plain mechanism runs; the order is that in which they came first."""
+    """The number of runs of each plain mechanism, in order of first appearance."""
 
     def __init__(self) -> None:
         self._waiting: dict[_Sort, list[Columns]] = {}
         self._merged: dict[_Sort, Columns] = {}
-        self._number = 0  # of rows that wait
+        self._number = 0  # of waiting rows
         self._runs = 0
 
     def add(self, block: PlainReleases) -> bool:
-        """Take the runs of a block, whatever part they are on; at 2^53 runs False, and nothing is taken."""
+        """Add the runs of a block, ignoring its partitions; return False, adding nothing, at 2^53 runs."""
         rows = Columns(block.sensitivity, block.scale, block.runs)
         return self._add(block.gaussian, block.basis, rows)
 
     def _add(self, gaussian: Flags, bases: NDArray[np.str_], rows: Columns) -> bool:
-        # In doubles: below 2^53 the sum is exact, and from there on none falls below; integers would wrap.
+        # In doubles the sum is exact below 2^53, and never falls below it from there on. Integers would wrap.
         runs = float(rows.runs.sum())
         if self._runs + runs >= _MOST_RUNS:
             return False
@@ -61,7 +61,7 @@ class PlainCounts:
         return True
 
     def add_counts(self, counts: Sequence[tuple[PlainNoise, int]]) -> bool:
-        """As `add`, of mechanisms and how often each runs."""
+        """Add mechanisms with their numbers of runs; returns as `add` does."""
         if not counts:
             return True
         if any(count > _MOST_RUNS for _, count in counts):
@@ -71,24 +71,24 @@ class PlainCounts:
         return self._add(np.array(kinds) == "gaussian", np.array(bases), rows)
 
     def __len__(self) -> int:
-        """How many different mechanisms there are."""
+        """Return the number of different mechanisms."""
         self._merge()
         return sum(len(rows.runs) for rows in self._merged.values())
 
     def items(self) -> Iterator[tuple[PlainNoise, int]]:
-        """The mechanisms and how often they run."""
+        """Yield each mechanism and its number of runs."""
         self._merge()
         for (kind, basis), rows in self._merged.items():
             for sensitivity, scale, runs in zip(*(column.tolist() for column in rows), strict=True):
                 yield PlainNoise(kind, basis, sensitivity, scale), int(runs)
 
     def columns(self, kind: Kind) -> list[Columns]:
-        """Those of a kind, which may have the same numbers where their sensitivities are known otherwise."""
+        """Return the columns of one kind; rows with equal numbers may differ in the basis of sensitivity."""
         self._merge()
         return [rows for (its, _), rows in self._merged.items() if its == kind]
 
     def costs(self, cost: Cost, alone: Callable[[PlainNoise, int], float]) -> list[float]:
-        """What all runs of each cost, rounded up; `alone` computes those out of range for columns."""
+        """Return the cost of all runs of each mechanism, rounded up; `alone` handles NaN entries."""
         self._merge()
         found: list[float] = []
         for (kind, basis), (sensitivity, scale, runs) in self._merged.items():

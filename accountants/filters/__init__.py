@@ -1,1 +1,1 @@
-"""Budgets for runs whose number of releases may depend on what came out before."""
+"""Budgets for runs whose number of releases may depend on earlier outputs."""

@@ -1,4 +1,4 @@
-"""Privacy filters: budgets for runs whose number of releases may depend on what came out before."""
+"""Privacy filters: budgets for runs whose number of releases may depend on earlier outputs."""
 
 import math
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from dpaudit.mechanisms import AnyMechanism
 
 
 def require_own_draw(composition: Composition, release: Release) -> None:
-    """Raise `CannotBound` for a release on the sample of an earlier one, whose cost depends on the outputs.
+    """Raise `CannotBound` for a second release on one sample, because its cost depends on the outputs.
 
-    How much a sample hides of the second release depends on what the first one has revealed of the sample.
-    The joint cost is a bound only if both releases are always made. A run that is held to a budget may make
-    the second one only after an output that reveals that the unit was drawn.
+    The first release may reveal part of the sample, so the sample hides less of the second release. The joint
+    cost is a bound only if both releases are always made. A run under a budget may make the second one only
+    after an output that reveals that the unit was drawn.
     """
     if composition.has_draw(release.sample):
         what = f"a second release on sample {release.sample!r} in a run that is charged release by release"
@@ -35,15 +35,15 @@ def require_own_draw(composition: Composition, release: Release) -> None:
 
 
 class AdditiveFilter:
-    """Admits releases as long as a cost that adds up stays within a budget, to which the whole run is held.
+    """Admit releases as long as a cost that adds up stays within a budget for the whole run.
 
-    The run's relation decides what parts of a split cost together.
+    The run's relation decides the joint cost of a split's parts.
     """
 
     _scale: ClassVar[str]  # the budget's figure and scale, for messages
-    #: Whether the cost bounds the loss of every run, and not only on average over runs.
+    #: Whether the cost bounds the loss of every run, not only the average over runs.
     _every_run: ClassVar[bool] = False
-    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
+    #: The additive quantity: the budget's figure, except for mu, which is the root of its quantity.
     _cost: Callable[[AnyMechanism], float]
 
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
@@ -60,15 +60,15 @@ class AdditiveFilter:
     def spend(self, release: Release) -> None:
         """Charge one release.
 
-        Raises `BudgetExceeded`: it does not fit; nothing is charged; `CannotBound`: it has no cost on the
-        budget's scale, or is on the sample of an earlier release; nothing is charged.
+        Charges nothing if it raises. Raises `BudgetExceeded`: the release does not fit; `CannotBound`: it has
+        no cost on the budget's scale, or is on the sample of an earlier release.
         """
         if not self._every_run:
             require_own_draw(self._composition, release)
         before, alone = self.spent, self._figure(compose([release], self.neighbouring))
         self._composition.add(release)
         try:
-            exceeded = self.spent > self._held  # what is proved of the run in the end
+            exceeded = self.spent > self._held  # the final bound of the run
         except CannotBound:
             self._composition.remove(release)
             raise
@@ -84,10 +84,10 @@ class AdditiveFilter:
 
 
 class ZCDPFilter(AdditiveFilter):
-    """Admits releases as long as their zCDP adds up to at most `rho`.
+    """Admit releases as long as their zCDP adds up to at most `rho`.
 
-    The whole run is then rho-zCDP even where later mechanisms, and how many there are, are chosen
-    from earlier outputs (Feldman and Zrnic 2021, Theorem 3; Whitehouse et al. 2023).
+    The whole run is then rho-zCDP, even if earlier outputs decide the later mechanisms and their number
+    (Feldman and Zrnic 2021, Theorem 3; Whitehouse et al. 2023).
     """
 
     _scale = "rho, zCDP"
@@ -98,13 +98,13 @@ class ZCDPFilter(AdditiveFilter):
 
 
 class GDPFilter(AdditiveFilter):
-    """Admits releases as long as the squares of their GDP add up to at most `mu`^2.
+    """Admit releases as long as the squares of their GDP add up to at most `mu`^2.
 
-    The whole run is then mu-GDP even where later mechanisms, and how many there are, are chosen from earlier
-    outputs (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023): the filter has the same parameters
-    as composition without adaptivity. In short: a mu_i-GDP mechanism is a post-processing of a Gaussian shift
-    by mu_i, and shifts chosen from the past are increments of one Brownian path with a drift, observed up to
-    time sum of mu_i^2.
+    The whole run is then mu-GDP, even if earlier outputs decide the later mechanisms and their number (Smith
+    and Thakurta 2022; Koskela, Tobaben and Honkela 2023): the filter has the same parameters as composition
+    without adaptivity. In short: a mu_i-GDP mechanism is a post-processing of a Gaussian shift by mu_i, and
+    shifts chosen from the past are increments of one Brownian path with a drift, observed up to time sum of
+    mu_i^2.
     """
 
     _scale = "mu, GDP"
@@ -119,10 +119,10 @@ class GDPFilter(AdditiveFilter):
 
 
 class PureFilter(AdditiveFilter):
-    """Admits releases as long as their pure epsilons add up to at most `epsilon`.
+    """Admit releases as long as their pure epsilons add up to at most `epsilon`.
 
-    The whole run is then epsilon-DP, adaptively chosen releases included: the privacy loss is bounded by
-    the sum on every path (Rogers, Roth, Ullman and Vadhan 2016).
+    The whole run is then epsilon-DP, even with adaptively chosen releases: the sum bounds the privacy loss on
+    every path (Rogers, Roth, Ullman and Vadhan 2016).
     """
 
     _scale = "epsilon, pure DP"

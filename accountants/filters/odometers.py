@@ -1,7 +1,7 @@
-"""Odometers: what a run has spent so far, valid whenever you stop, without a budget stated before.
+"""Odometers: the privacy loss of a run so far, valid at any stopping time, without a stated budget.
 
-A reading is an *ex-post* statement: it is about the releases that happened to be made in one run.
-It is no guarantee of the algorithm, and no claim can rest on it - for that, hold the run to a budget
+A reading is an *ex-post* statement about the releases that one run made. It is not a guarantee of the
+algorithm, and no claim can rest on it; for a claim, hold the run to a budget
 (`dpaudit.accountants.filters.filters`). It says when to stop, or how much a finished analysis has leaked.
 
 Theorem. Let the i-th release, given all earlier outputs, be rho_i-zCDP, where mechanism and rho_i may be
@@ -12,9 +12,9 @@ delta,
 
     L_1 + ... + L_t <= (1 + a) U_t + log(1 / delta) / a        at all times t at once.
 
-One a is best at one U_t only, so `RUNGS` of them, fixed beforehand, share delta, and the least line holds
-(Whitehouse, Ramdas, Rogers and Wu 2023; a ladder of budgets as in Lecuyer 2021). For mu-GDP
-releases U_t is half the sum of their mu_i^2.
+One a is best for only one U_t, so `RUNGS` values of a, fixed beforehand, share delta, and the least line
+holds (Whitehouse, Ramdas, Rogers and Wu 2023; a ladder of budgets as in Lecuyer 2021). For mu-GDP releases
+U_t is half the sum of their mu_i^2.
 """
 
 import math
@@ -41,9 +41,9 @@ _LOWEST = 2.0**-20
 class ExPostLoss:
     """The loss of all releases so far, bounded at all times at once with probability at least 1 - delta.
 
-    The privacy loss of everything released so far is at most `epsilon`, in nats; delta is the probability,
-    over the run's noise, that this ever fails, by the theorem. `spent`, the sum of the releases' own costs,
-    is a fact about this run's choices, not about the algorithm.
+    The privacy loss of all releases so far is at most `epsilon`, in nats. delta is the probability, over the
+    run's noise, that this ever fails, by `theorem`. `spent`, the sum of the releases' own costs, describes
+    this run's choices, not the algorithm.
     """
 
     spent: ZCDP | GDP
@@ -57,7 +57,7 @@ class ExPostLoss:
 
 
 class ZCDPOdometer:
-    """Adds up rho as releases are made; `delta`, in (0, 1), is how probably the figures may ever fail."""
+    """Add up rho as releases are made; `delta`, in (0, 1), is the probability that a reading ever fails."""
 
     _cost = rho
 
@@ -66,10 +66,10 @@ class ZCDPOdometer:
         self._composition = Composition(Neighbouring(neighbouring))
 
     def add(self, release: Release) -> None:
-        """Take a release in.
+        """Add a release.
 
-        Raises `CannotBound` and adds nothing if the release has no cost on this scale, or is on the sample of
-        an earlier release (`require_own_draw`).
+        Raises `CannotBound`, adding nothing: the release has no cost on this scale, or is on the sample of an
+        earlier release (`require_own_draw`).
         """
         require_own_draw(self._composition, release)
         self._cost(release.mechanism)
@@ -77,9 +77,9 @@ class ZCDPOdometer:
 
     @property
     def reading(self) -> ExPostLoss:
-        """What holds now, and held at every moment before.
+        """Return the loss bound, which holds now and at every earlier moment.
 
-        Raises `CannotBound`: what was spent exceeds every double.
+        Raises `CannotBound`: the total cost exceeds every double.
         """
         spent = self._total()
         return ExPostLoss(ZCDP(rho=spent), _loss(spent, self._delta), self._delta)
@@ -92,19 +92,19 @@ class ZCDPOdometer:
 
 
 class GDPOdometer(ZCDPOdometer):
-    """Adds up mu^2 as releases are made; arguments and errors as of `ZCDPOdometer`."""
+    """Add up mu^2 as releases are made; arguments and errors as for `ZCDPOdometer`."""
 
     _cost = mu_squared
 
     @property
     def reading(self) -> ExPostLoss:
-        """What holds now, and held at every moment before."""
+        """Return the loss bound, which holds now and at every earlier moment."""
         square = Fraction(self._total())
         return ExPostLoss(GDP(mu=sqrt_up(square)), _loss(up(square / 2), self._delta), self._delta)
 
 
 def _loss(spent: float, delta: float) -> float:
-    """The least of the ladder's lines at U = `spent`, rounded up."""
+    """Return the least of the ladder's lines at U = `spent`, rounded up."""
     if spent == 0.0:
         return 0.0  # nothing was released that depends on the data
     target = math.log(RUNGS) - math.log(delta)

@@ -1,4 +1,4 @@
-"""A privacy filter on the scale of one Renyi order, which holds sampled mechanisms to a budget too."""
+"""A privacy filter at one Renyi order, which can also hold sampled mechanisms to a budget."""
 
 import functools
 import math
@@ -16,17 +16,16 @@ from dpaudit.errors import CannotBound
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
-#: Orders among which `RDPFilter.within` chooses: from 1 + 2^-3 to 1 + 2^10.
+#: Orders that `RDPFilter.within` chooses from: from 1 + 2^-3 to 1 + 2^10.
 _ORDERS: Final = tuple(1.0 + 2.0 ** (k / 4.0) for k in range(-12, 41))
 
 
 class RDPFilter(AdditiveFilter):
-    """Admits releases as long as their Renyi divergences of order `alpha` add up to at most `epsilon`.
+    """Admit releases as long as their Renyi divergences of order `alpha` add up to at most `epsilon`.
 
-    The whole run is then (alpha, epsilon)-RDP even where later mechanisms, and how many there are, are chosen
-    from earlier outputs: the order is fixed before the run (Feldman and Zrnic 2021, Theorem 3.1). A sampled
-    mechanism costs the larger of its two directions' divergences, under the filter's relation, which must be
-    the run's.
+    The whole run is then (alpha, epsilon)-RDP, even if earlier outputs decide the later mechanisms and their
+    number: the order is fixed before the run (Feldman and Zrnic 2021, Theorem 3.1). A sampled mechanism costs
+    the larger of its two directions' divergences, under the filter's relation, which must be the run's.
 
     Raises:
         InvalidParameter: alpha is not above 1, or epsilon is negative or no number.
@@ -47,9 +46,9 @@ class RDPFilter(AdditiveFilter):
         mechanism: AnyMechanism,
         neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
     ) -> Self:
-        """The filter that keeps a run within (epsilon, delta) and admits this mechanism most often.
+        """Return the filter for (epsilon, delta) that admits this mechanism most often.
 
-        Raises `CannotBound`: it admits it at no order.
+        Raises `CannotBound`: no order admits it even once.
         """
         best: tuple[float, float, float] = (0.0, 2.0, 0.0)
         for alpha in _ORDERS:
@@ -65,7 +64,7 @@ class RDPFilter(AdditiveFilter):
 
 
 def _budget(target: ApproxDP, alpha: float) -> float:
-    """The largest divergence found, of this order, that implies the target; 0 or less where none does."""
+    """Return the largest divergence of this order that implies the target; at most 0 if none does."""
     offset = math.log1p(-1.0 / alpha) - (math.log(target.delta) + math.log(alpha)) / (alpha - 1.0)
     budget = target.epsilon - offset
     while budget > 0.0 and rdp_epsilon(alpha, held(budget, 1), target.delta) > target.epsilon:
@@ -75,7 +74,7 @@ def _budget(target: ApproxDP, alpha: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _divergence(alpha: float, neighbouring: Neighbouring) -> Callable[[AnyMechanism], float]:
-    """What one run of a mechanism costs at an order, each computed once."""
+    """Return a function for the cost of one run of a mechanism at an order; it caches each cost."""
 
     @functools.lru_cache(maxsize=1024)
     def cost(mechanism: AnyMechanism) -> float:
