@@ -1,1 +1,1 @@
-"""Privacy curves: delta(epsilon) and epsilon(delta) of everything that one unit is exposed to."""
+"""Privacy curves: delta(epsilon) and epsilon(delta) of all releases that one unit is exposed to."""

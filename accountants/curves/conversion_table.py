@@ -1,9 +1,8 @@
-"""One guarantee on every other scale: each conversion with its theorem, when it holds, and how loose it is.
+"""Convert one guarantee to every other scale; each conversion has its theorem, its condition and its slack.
 
-The slack of a figure is its relative excess over a figure that no conversion which holds always can be
-below: that of a mechanism which has the guarantee (Gaussian noise for zCDP and Renyi DP, randomized
-response for pure DP), by its lower bound. Where that mechanism is the worst there is, the conversion is
-exact and its slack is rounding.
+The slack of a figure is its relative excess over a figure below which no generally valid conversion can be:
+the lower bound of a mechanism that has the guarantee (Gaussian noise for zCDP and Renyi DP, randomized
+response for pure DP). If that mechanism is the worst one, the conversion is exact and its slack is rounding.
 """
 
 import math
@@ -37,10 +36,10 @@ MIRONOV = "Mironov 2017, Proposition 3"
 
 @dataclass(frozen=True)
 class Conversion:
-    """One guarantee that another implies, by an accountant or a conversion, its theorem and its condition.
+    """One guarantee that another implies, with its method, theorem and condition.
 
-    The slack is None where no figure is known that it could be compared with (see the module); `target_delta`
-    is the target's, for the largest noise parameter that meets it.
+    `slack` is None if no figure for comparison is known (see the module). `target_delta` is the target's
+    delta, for the largest noise parameter that meets the target.
     """
 
     guarantee: AnyGuarantee
@@ -52,7 +51,7 @@ class Conversion:
     rigour: Rigour = "float-pessimistic"
 
     def to_json(self) -> dict[str, Any]:
-        """The conversion as plain JSON types; ``figure`` is the guarantee's leading one."""
+        """Return the conversion as plain JSON types; ``figure`` is the guarantee's leading figure."""
         row = {"guarantee": self.guarantee.to_json(), "figure": leading_figure(self.guarantee)}
         row |= {name: getattr(self, name) for name in ("method", "source", "holds", "slack", "rigour")}
         return row if self.target_delta is None else {**row, "target_delta": self.target_delta}
@@ -60,7 +59,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class ConversionCurve:
-    """delta(epsilon) by one method, for a picture."""
+    """delta(epsilon) by one method, for a plot."""
 
     method: str
     holds: str
@@ -68,10 +67,10 @@ class ConversionCurve:
 
 
 def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[float]) -> list[Conversion]:
-    """What a guarantee implies on every other scale: epsilon at each delta, divergences at each order.
+    """Return what a guarantee implies on every other scale: epsilon at each delta, divergence at each order.
 
-    Raises `InvalidParameter`: a delta outside (0, 1), or an order that is not above 1; `CannotBound`: a
-    figure past the largest double.
+    Raises `InvalidParameter`: a delta outside (0, 1), or an order not above 1; `CannotBound`: a figure past
+    the largest double.
     """
     match given:
         case ZCDP(rho=rho):
@@ -89,9 +88,9 @@ def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[f
 
 
 def largest(epsilon: float, delta: float) -> list[Conversion]:
-    """The largest figures that prove (epsilon, delta), rounded down, those that always do first.
+    """Return the largest figures that prove (epsilon, delta), rounded down; always valid ones come first.
 
-    They are rho of anything that is rho-zCDP, which is what a budget over several runs is kept in, and mu of
+    They are rho, the usual scale of a budget over several runs, for anything that is rho-zCDP, and mu for
     anything that is mu-GDP. Gaussian noise alone meets the target up to rho = mu^2 / 2.
     """
     mu = gaussian_mu(epsilon, delta)
@@ -107,7 +106,7 @@ def largest(epsilon: float, delta: float) -> list[Conversion]:
 
 
 def curves(given: AnyGuarantee) -> list[ConversionCurve]:
-    """delta(epsilon) by every method known for a guarantee; the first is what holds always."""
+    """Return delta(epsilon) by every method known for a guarantee; the first one always holds."""
     method = {"pure-dp": "pure", "approx-dp": "approximate"}.get(given.kind, given.kind)
     found = [ConversionCurve(method, ALWAYS, implied_curve(given))]
     match given:
@@ -183,7 +182,7 @@ def _from_renyi(alpha: float, epsilon: float, deltas: Sequence[float]) -> Iterat
 
 
 def _from_approximate(epsilon: float, delta: float, deltas: Sequence[float]) -> Iterator[Conversion]:
-    """At other deltas; it implies nothing on the scales that bound every moment."""
+    """Convert to other deltas; scales that bound every moment have no figure."""
     loss = PrivacyLoss.compose([(ApproxTerm(epsilon, delta), 1)])
     for other in deltas:
         if other < delta:
@@ -217,17 +216,18 @@ def _slack(figure: float, least: float) -> float | None:
 
 
 def _response_renyi(epsilon: float, alpha: float) -> float:
-    """Randomized response's divergence: [log cosh((2a - 1) e / 2) - log cosh(e / 2)] / (a - 1), rounded up.
+    """Return randomized response's divergence [log cosh((2a - 1) e / 2) - log cosh(e / 2)] / (a - 1).
 
-    The quotient of the two is 1 + 2 sinh(a e / 2) sinh((a - 1) e / 2) / cosh(e / 2), where nothing cancels.
+    It is rounded up. The quotient of the two cosh is 1 + 2 sinh(a e / 2) sinh((a - 1) e / 2) / cosh(e / 2),
+    without cancellation.
     """
     t = alpha - 1.0
     if alpha * epsilon <= 600.0:
         growth = 2.0 * math.sinh(0.5 * alpha * epsilon) * math.sinh(0.5 * t * epsilon)
         figure = math.log1p(growth / math.cosh(0.5 * epsilon)) / t
-        if growth < 1e-290:  # of its digits some underflow: instead alpha times the rho of any epsilon-DP
+        if growth < 1e-290:  # some digits underflow: use alpha times the rho of any epsilon-DP instead
             figure = 0.5 * alpha * epsilon * epsilon
-    else:  # log cosh x = x + log1p(e^-2x) - log 2; the linear parts differ by t e, the first rest vanishes
+    else:  # log cosh x = x + log1p(e^-2x) - log 2; the linear parts differ by t e, the first log1p vanishes
         figure = epsilon - math.log1p(math.exp(-epsilon)) / t + 1e-300
     # The largest argument, 600, magnifies its own rounding in sinh.
     return math.nextafter(figure * (1.0 + 4e-13), math.inf)
@@ -239,6 +239,6 @@ def _bun_steinke_delta(rho: float, epsilon: float) -> float:
 
 
 def _exp(logarithm: float) -> float:
-    """e to a logarithm known up to a few roundings, at most 1, rounded up."""
+    """Return e to a logarithm known up to a few roundings, at most 1, rounded up."""
     raised = math.exp(min(logarithm * (1.0 - closed.ROUNDING), 0.0)) * (1.0 + closed.ROUNDING)
     return min(1.0, math.nextafter(raised, 2.0))

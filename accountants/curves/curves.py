@@ -1,7 +1,7 @@
-"""Privacy profiles, delta(epsilon) and epsilon(delta), of what one unit is exposed to, by each accountant.
+"""Privacy profiles, delta(epsilon) and epsilon(delta), of one unit's exposure, by each accountant.
 
-The accountants of Renyi divergences and of privacy losses are imported by what needs them: most ledgers of
-zero-concentrated noise are accounted for in less time than that takes.
+The accountants of Renyi divergences and of privacy losses are imported only where needed: accounting for most
+ledgers of zero-concentrated noise takes less time than that import.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ class PrivacyProfile(Protocol):
 
     @property
     def rigour(self) -> Rigour:
-        """How far rounding is controlled."""
+        """The degree of control over rounding."""
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta` in (0, 1), rounded up."""
+        """Return the epsilon proved at `delta` in (0, 1), rounded up."""
 
     def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon` >= 0, rounded up."""
+        """Return the delta proved at `epsilon` >= 0, rounded up."""
 
 
 @dataclass(frozen=True)
 class ImpliedProfile:
-    """The best curve known of a guarantee that adds up.
+    """The best known curve of a guarantee that adds up.
 
-    The exact curve of mu-GDP (Balle and Wang 2018, Theorem 8), that of rho known only as zCDP (Canonne,
-    Kamath and Steinke 2020, Proposition 12), that of one Renyi order (the same), or that of randomized
-    response for pure DP (Kairouz, Oh and Viswanath 2015).
+    It is the exact curve of mu-GDP (Balle and Wang 2018, Theorem 8), the curve of a rho-zCDP guarantee or of
+    one Renyi order (Canonne, Kamath and Steinke 2020, Proposition 12), or the curve of randomized response
+    for pure DP (Kairouz, Oh and Viswanath 2015).
     """
 
     guarantee: Additive
@@ -72,7 +72,7 @@ class ImpliedProfile:
         return "pure" if isinstance(self.guarantee, PureDP) else self.guarantee.kind
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta`."""
+        """Return the epsilon proved at `delta`."""
         match self.guarantee:
             case PureDP(epsilon=pure):
                 return conversions.response_epsilon(pure, delta)
@@ -86,7 +86,7 @@ class ImpliedProfile:
                 assert_never(self.guarantee)
 
     def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon`."""
+        """Return the delta proved at `epsilon`."""
         match self.guarantee:
             case PureDP(epsilon=pure):
                 return conversions.response_delta(pure, epsilon)
@@ -102,50 +102,51 @@ class ImpliedProfile:
 
 @dataclass(frozen=True, eq=False)
 class LeastProfile:
-    """The smallest of several proved curves of one composition, point by point; `method` names all."""
+    """The pointwise smallest of several proved curves of one composition; `method` names all of them."""
 
     profiles: Sequence[PrivacyProfile]
     method: str
     rigour: Rigour = "float-pessimistic"
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon that one of them proves at `delta`; raises `CannotBound` where none does."""
+        """Return the least epsilon that a curve proves at `delta`; raises `CannotBound` if none does."""
         found, refused = bounded(lambda profile: profile.epsilon(delta), self.profiles)
         if not found:
             raise refused[0]
         return min(found)
 
     def delta(self, epsilon: float) -> float:
-        """The least delta that one of them proves at `epsilon`."""
+        """Return the least delta that a curve proves at `epsilon`."""
         return min(profile.delta(epsilon) for profile in self.profiles)
 
 
 @dataclass(frozen=True, eq=False)
 class LossProfile:
-    """The exact curve of the releases' worst pairs, composed: the largest of all exposures' curves.
+    """The exact curve of the composed worst pairs: the largest curve over all exposures.
 
-    `below`: what costs no more, where pairs are known from above only; its curves give the lower ends.
+    `below` holds compositions that cost at most as much, if some pairs are only upper bounds; their curves
+    give the lower ends.
     """
 
     exposures: Sequence[PrivacyLoss]
     below: Sequence[PrivacyLoss] = ()
-    instead: Sequence[PrivacyLoss] = ()  # pairs that dominate as well: the smaller of both figures counts
-    divergences: Sequence[Callable[[], PrivacyProfile]] = ()  # asked where the tails of tables weigh
+    instead: Sequence[PrivacyLoss] = ()  # alternative dominating pairs; the smaller figure counts
+    divergences: Sequence[Callable[[], PrivacyProfile]] = ()  # used if delta is as small as tables' tails
     method: str = "pld"
     rigour: Rigour = "float-pessimistic"
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta`."""
+        """Return the epsilon proved at `delta`."""
         return self.bracket(delta).upper if delta < _TINY else self._upper(lambda each: each.epsilon(delta))
 
     def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon`."""
+        """Return the delta proved at `epsilon`."""
         found = self._upper(lambda each: each.delta(epsilon))
         others = self.divergences if found < _TINY else ()
         return min([found, *bounded(lambda other: other().delta(epsilon), others)[0]])
 
     def bracket(self, delta: float) -> Bracket:
-        """Proved bounds on both sides of the epsilon at `delta`."""
+        """Return proved lower and upper bounds on the epsilon at `delta`."""
         from dpaudit.accountants.privacy_loss import Bracket
 
         found, refused = bounded(lambda ends: ends(delta), [self._ends])
@@ -163,39 +164,39 @@ class LossProfile:
     def _ends(self, delta: float) -> tuple[float, float]:
         found = [exposure.epsilon(delta) for exposure in self.exposures]
         lower, upper = max(each.lower for each in found), max(each.upper for each in found)
-        if self.below:  # then the lower ends above are those of tables, not of the pairs
+        if self.below:  # the lower ends above belong to the tables, not to the pairs
             lower = max(each.epsilon(delta).lower for each in self.below)
         return lower, min(upper, max((each.epsilon(delta).upper for each in self.instead), default=upper))
 
 
 def zcdp_profile(composition: Composition) -> ImpliedProfile:
-    """The run's total rho and the curve that follows from it."""
+    """Return the curve of the run's total rho."""
     return ImpliedProfile(ZCDP(rho=representable(composition.total(rho), "rho")))
 
 
 def gdp_profile(composition: Composition) -> ImpliedProfile:
-    """The run's total mu and the exact Gaussian curve."""
+    """Return the exact Gaussian curve of the run's total mu."""
     square = Fraction(representable(composition.total(mu_squared), "mu^2"))
     return ImpliedProfile(GDP(mu=sqrt_up(square)))
 
 
 def pure_profile(composition: Composition) -> ImpliedProfile:
-    """The run's total pure epsilon; raises `CannotBound` where a mechanism has none."""
+    """Return the curve of the run's total pure epsilon; raises `CannotBound` if a mechanism has none."""
     return ImpliedProfile(PureDP(epsilon=representable(composition.total(pure_epsilon), "epsilon")))
 
 
 def rdp_profile(composition: Composition) -> RenyiProfile:
-    """The run's Renyi divergences of all orders and the curve that follows from them."""
+    """Return the curve of the run's Renyi divergences of all orders."""
     from dpaudit.accountants.curves.rdp import RenyiProfile
 
     return RenyiProfile.of(composition)
 
 
 def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
-    """The exact curve of the run's worst pairs; raises `CannotBound` where a mechanism has none.
+    """Return the exact curve of the run's worst pairs; raises `CannotBound` if a mechanism has none.
 
-    Where divergences know a mechanism better than its pair (`closer_by_divergences`) the exact curve of the
-    pairs may lie above theirs: then the smaller of both, under both names.
+    If divergences bound a mechanism better than its pair does (`closer_by_divergences`), the curve of the
+    pairs may lie above the divergences' curve. Then the result is the smaller of both, under both names.
     """
     from dpaudit.accountants.pairs.dominating_pairs import closer_by_divergences
 
@@ -218,7 +219,7 @@ def _pairs_profile(composition: Composition) -> LossProfile:
         what = f"{len(exposures)} ways to meet the parts of the splits"
         remedy = "use an accountant that adds up part by part: zcdp, gdp or rdp"
         raise CannotBound(what, where="composition", remedy=remedy)
-    # Looked up once for each mechanism, however many exposures share it.
+    # Computed once for each mechanism, even if many exposures share it.
     relation = composition.sampling_relation
     everything = {m for exposure in exposures for m in exposure.others()}
 
@@ -229,7 +230,7 @@ def _pairs_profile(composition: Composition) -> LossProfile:
         return [PrivacyLoss.compose(_terms(exposure, terms), beside(exposure)) for exposure in exposures]
 
     pairs = [m.dominating_pair() for m in everything]
-    # Batches and mixtures are tables, one for each order of their pair; other terms know their orders.
+    # Batches and mixtures need a table for each order of their pair; other terms handle both orders.
     tables = any(isinstance(pair, dominating.Batch | dominating.Mixture) for pair in pairs)
     known: list[Mapping[AnyMechanism, Losses]] = []
     for order in (True, False) if tables else (None,):
@@ -244,13 +245,13 @@ def _pairs_profile(composition: Composition) -> LossProfile:
     truncated = any(isinstance(pair, dominating.Batch) and pair.most is not None for pair in pairs)
     if not truncated or any(isinstance(pair, dominating.Mixture) for pair in pairs):
         return LossProfile(found, below)
-    # Of truncated samples the pair that holds in both orders may be the better one.
+    # For truncated samples, the pair that holds in both orders may be better.
     terms = {m: losses(m, relation) for m in everything}
     return LossProfile(found, below, () if terms in known else composed(terms))
 
 
 def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:
-    """The terms of all but the plain mechanisms; of equal choices of bounded range, all together."""
+    """Yield the terms of all mechanisms except plain ones; equal choices of bounded range are combined."""
     from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms
 
     others = exposure.others()
@@ -263,7 +264,7 @@ def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iter
 
 
 def _pairs(exposure: Exposure, kind: Kind) -> tuple[Vector, Vector]:
-    """The parameters of the pairs of all plain mechanisms of a kind, as `losses` has them, and counts."""
+    """Return the pair parameters (as in `losses`) and counts of all plain mechanisms of a kind."""
     sensitivity, scale, runs = exposure.columns(kind)
     parameter = quotients_up(sensitivity, scale)
     representable(float(parameter.max(initial=0.0)), "sensitivity / scale")
@@ -279,13 +280,13 @@ ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
     pld_profile,
 )
 _MOST_EXPOSURES = 64  # each costs up to a second
-_TINY = 1e-270  # a delta of which 1e-290, that tables leave out at most, may be a share
-#: Different choices of bounded range whose adaptive curves are computed, a quarter of a second each.
+_TINY = 1e-270  # below this delta, the 1e-290 that tables may leave out is a significant share
+#: Limit on different choices of bounded range with adaptive curves, which take a quarter of a second each.
 _MOST_CHOICES = 4
 
 
 def profiles(composition: Composition) -> list[PrivacyProfile]:
-    """The curves of all accountants that can bound this composition. Raises `CannotBound`: none can."""
+    """Return the curves of all accountants that can bound this composition, or raise `CannotBound`."""
     found, refused = bounded(lambda accountant: accountant(composition), ACCOUNTANTS)
     if not found:
         raise refused[-1]
@@ -293,7 +294,7 @@ def profiles(composition: Composition) -> list[PrivacyProfile]:
 
 
 def bounded(bound: Callable[[Given], Found], among: Iterable[Given]) -> tuple[list[Found], list[CannotBound]]:
-    """The results of `bound` on each of `among`, and the `CannotBound` errors of those without one."""
+    """Return the results of `bound` on each of `among`, and the `CannotBound` errors of the others."""
     found: list[Found] = []
     refused: list[CannotBound] = []
     for one in among:

@@ -15,7 +15,7 @@ from dpaudit.errors import CannotBound
 
 
 def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
-    """delta(epsilon) that follows from the guarantee whatever the mechanism is, rounded up, nonincreasing."""
+    """Return delta(epsilon) that the guarantee implies for any mechanism, rounded up, nonincreasing."""
     if isinstance(guarantee, ApproxDP):
         from dpaudit.accountants.privacy_loss import ApproxTerm, PrivacyLoss
 
@@ -25,9 +25,9 @@ def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
 
 
 def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
-    """The guarantee of the wanted kind, delta and order that follows, rounded up; None where none does.
+    """Return the implied guarantee of the wanted kind, delta and order, rounded up; None if there is none.
 
-    Of mu-GDP: the exact Gaussian curve (Dong, Roth and Su 2022, Corollary 2.13), and its Renyi divergences
+    For mu-GDP: the exact Gaussian curve (Dong, Roth and Su 2022, Corollary 2.13), and its Renyi divergences
     alpha mu^2 / 2 (their Corollary B.6).
     """
     match wanted:
@@ -53,7 +53,7 @@ def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
 
 
 def _rho(given: PureDP | ZCDP | GDP) -> Fraction:
-    """The rho that follows; exact, or that of a bound for pure DP."""
+    """Return the implied rho; exact, except that pure DP has an upper bound."""
     match given:
         case PureDP():
             return Fraction(pure_to_zcdp(given.epsilon))
@@ -66,7 +66,7 @@ def _rho(given: PureDP | ZCDP | GDP) -> Fraction:
 
 
 def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
-    """What a filter's budget alone proves: all that holds for a run of data-dependent length.
+    """Return the bounds that a filter's budget alone proves, for a run of data-dependent length.
 
     Raises `CannotBound`: `held_to` refuses the budget.
     """
@@ -75,11 +75,11 @@ def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 
 
 
 def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
-    """What a run held to a budget guarantees to a group, with what the filter may have let through.
+    """Return a group's guarantee from a run held to a budget, including the filter's rounding tolerance.
 
     A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
-    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon. Raises `CannotBound`: a budget on a
-    scale on which no filter adds up, or one Renyi order for a group.
+    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon. Raises `CannotBound`: no filter adds
+    up on the budget's scale, or the budget is one Renyi order and the unit is a group.
     """
     match budget:
         case PureDP():
@@ -98,10 +98,10 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
 
 
 def budget_for(target: ApproxDP) -> ZCDP:
-    """The largest rho, rounded down, such that runs held to it have the target together.
+    """Return the largest rho, rounded down, such that all runs held to it together meet the target.
 
-    By what any rho-zCDP implies (Canonne, Kamath and Steinke 2020, Proposition 12). That is proved at exactly
-    the number that is returned, with what a filter may let through.
+    It uses what every rho-zCDP mechanism satisfies (Canonne, Kamath and Steinke 2020, Proposition 12). The
+    target is proved at exactly the returned number, including the filter's rounding tolerance.
     """
 
     def met(rho: float) -> bool:
@@ -116,8 +116,8 @@ def budget_for(target: ApproxDP) -> ZCDP:
 
 
 def held(budget: float, factor: int) -> float:
-    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding.
+    """Return the largest cost of a run held to a budget: a filter admits sums that exceed it by a rounding.
 
-    `factor` is what a group costs more than a unit.
+    `factor` is the ratio of a group's cost to one unit's cost.
     """
     return representable(up(Fraction(budget) * (1 + Fraction(CLAIM_TOLERANCE)) * factor), "the budget")

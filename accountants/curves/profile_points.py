@@ -1,4 +1,4 @@
-"""delta(epsilon) of a ledger's releases as points, by every accountant that can bound them."""
+"""Points of delta(epsilon) for a ledger's releases, by every accountant that can bound them."""
 
 import itertools
 import operator
@@ -22,12 +22,12 @@ from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 
-#: Evenly spaced from epsilon 0 to where delta is as small as the first of `_ENDS` that has an epsilon.
+#: Number of points, evenly spaced from epsilon 0 to the epsilon of the first `_ENDS` delta that has one.
 POINTS = 33
 _ENDS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
-#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the costlier
-#: accountants are used only where one of them proves the claim: a curve by them takes many seconds.
+#: With more different non-Gaussian mechanisms, or more ways to meet the parts of splits, a costlier
+#: accountant is used only if the claim's proof needs it: its curve takes many seconds.
 _MANY_DIFFERENT = 8
 _MANY_EXPOSURES = 4
 
@@ -35,10 +35,10 @@ _MANY_EXPOSURES = 4
 def profile_points(
     ledger: Ledger, accounting: Accounting, composition: Composition | None = None
 ) -> tuple[CurvePoints, ...]:
-    """The curves of all accountants that can bound a ledger in a second or two, cheapest first.
+    """Return the curves of all accountants that can bound a ledger in a second or two, cheapest first.
 
-    Of a filtered ledger its budget is what has a curve. Where the accounting claims (epsilon, delta), that
-    epsilon is among the points. The composition is the ledger's; left out, it is composed here.
+    A filtered ledger has its budget's curve instead. If the accounting claims (epsilon, delta), that epsilon
+    is among the points. `composition` is the ledger's; None composes it here.
     """
     claimed = None if accounting.claim is None else accounting.claim.guarantee
     found = _profiles(ledger, _needed(accounting), composition)
@@ -46,7 +46,7 @@ def profile_points(
 
 
 def points_of(profiles: Sequence[PrivacyProfile], *further: float) -> tuple[CurvePoints, ...]:
-    """The curves of profiles at the same epsilons, from 0 to a negligible delta, with `further` ones."""
+    """Return profiles' curves at common epsilons, from 0 to a negligible delta, plus `further` epsilons."""
     last = _end(profiles)
     if last is None:
         return ()
@@ -60,10 +60,10 @@ def understated(
     accounting: Accounting,
     composition: Composition | None = None,
 ) -> Iterator[str]:
-    """What is wrong with curves that somebody states: points below those computed again, or their rigour.
+    """Yield the errors of stated curves: points below the recomputed ones, or an unsupported rigour.
 
-    A curve by an accountant that is not used now is compared with all that are: it may be tighter than each
-    of them, but that cannot be checked, so it is refused where it lies below all.
+    A curve by an accountant that is not used now is compared with all current accountants. It may be tighter
+    than each of them, but that cannot be checked, so it is refused where it lies below all.
     """
     found = _profiles(ledger, _needed(accounting), composition)
     for curve in curves:
@@ -81,7 +81,7 @@ def understated(
 
 
 def _needed(accounting: Accounting) -> str | None:
-    """The one accountant without which the claim would not be proved."""
+    """Return the only accountant that proves the claim; None if there are several or none."""
     claim = accounting.claim
     meeting = [b.method for b in accounting.bounds if claim and meets(b.guarantee, claim.guarantee)]
     return meeting[0] if len(meeting) == 1 else None
@@ -100,7 +100,7 @@ def _profiles(ledger: Ledger, needed: str | None, given: Composition | None) -> 
 
 
 def costly(composition: Composition) -> bool:
-    """Whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
+    """Return whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
     different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
     if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:
         return True
@@ -124,7 +124,7 @@ def _end(profiles: Sequence[PrivacyProfile]) -> float | None:
 
 
 def _points(profile: PrivacyProfile, epsilons: Sequence[float]) -> CurvePoints:
-    # Rounding may let a later figure exceed an earlier one, which bounds it too.
+    # Rounding may let a later figure exceed an earlier one; the earlier one bounds both.
     deltas = itertools.accumulate((min(profile.delta(epsilon), 1.0) for epsilon in epsilons), min)
     points = tuple(zip(epsilons, deltas, strict=True))
     return CurvePoints(method=profile.method, rigour=profile.rigour, points=points)

@@ -1,15 +1,15 @@
 """Renyi divergences of real order, composed release by release, and the best (epsilon, delta) they imply.
 
-The log moments of all that one unit is exposed to add up in the fold, order by order. For each order
+The log moments of one unit's exposure add up during composition, order by order. For each order
 alpha = 1 + t,
 
     epsilon = [K(t) + log(1/delta) - log(1 + t)] / t - log(1 + 1/t)
 
-(Canonne, Kamath and Steinke 2020, Proposition 12) is a bound, so that only its evaluation has to be rounded
-up and not the search for the best order, which runs over all real t > 0. For a fixed epsilon log delta is
-convex in t (K is, and t log t - (1 + t) log(1 + t) is), so epsilon has one minimum and Brent's method finds
-it. The pointwise bound behind the conversion holds for any finite measure: what may reveal everything with
-a probability delta_0 adds delta_0 to delta, and the rest composes as if it were certain. Rigour:
+(Canonne, Kamath and Steinke 2020, Proposition 12) is a bound, so only its evaluation must be rounded up, not
+the search for the best order, which runs over all real t > 0. For a fixed epsilon log delta is convex in t,
+because K and t log t - (1 + t) log(1 + t) are convex. So epsilon has one minimum, and Brent's method finds
+it. The pointwise bound behind the conversion holds for any finite measure: a release that reveals everything
+with probability delta_0 adds delta_0 to delta, and the rest composes as if it were certain. Rigour:
 `float-pessimistic`.
 """
 
@@ -34,17 +34,17 @@ from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, HiddenSample, dominating
 
-MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
-_EXTREME = 300.0  # of log t, either way
-_WALL = 1e290  # stands for an infinite value, and grows to the right
+MOST_DISTINCT = 20000  # with more distinct mechanisms, accountants that compress them are used
+_EXTREME = 300.0  # limit of |log t|
+_WALL = 1e290  # replaces an infinite value, and grows to the right
 
 
 @dataclass(frozen=True, eq=False)
 class RenyiProfile:
     """The curve that follows from a composition's Renyi divergences of all orders.
 
-    No curve lies above that of the total pure epsilon, where there is one, and no delta is below `revealed`,
-    a bound on the probability that everything is revealed.
+    The curve is at most that of the total pure epsilon, if there is one. No delta is below `revealed`, a
+    bound on the probability that everything is revealed.
     """
 
     pure: float
@@ -57,9 +57,9 @@ class RenyiProfile:
 
     @classmethod
     def of(cls, composition: Composition) -> RenyiProfile:
-        """The curve of a composition.
+        """Return the curve of a composition.
 
-        Raises `CannotBound`: a mechanism has no log moment, or there are too many distinct ones.
+        Raises `CannotBound`: a mechanism has no log moment, or there are too many distinct mechanisms.
         """
         if composition.distinct > MOST_DISTINCT:
             what = f"{composition.distinct} distinct mechanisms"
@@ -75,13 +75,13 @@ class RenyiProfile:
         return cls(pure, revealed, directions, composition, factors)
 
     def divergence(self, alpha: float) -> float:
-        """The Renyi divergence of order alpha > 1, in nats, rounded up.
+        """Return the Renyi divergence of order alpha > 1, in nats, rounded up.
 
-        Raises `InvalidParameter`: alpha is not a number in (1, inf); `CannotBound`: it is infinite, or past
-        every double.
+        Raises `InvalidParameter`: alpha is not a number in (1, inf); `CannotBound`: the divergence is
+        infinite, or past the largest double.
         """
         t = above_one("alpha", alpha) - 1.0
-        # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
+        # alpha - 1 is exact below 2^53; above, the next order's divergence is used.
         order = math.nextafter(t, math.inf)
         divergence = max(whole(order) for whole in self._whole) / t * (1.0 + ROUNDING)
         found = min(self.pure, math.nextafter(divergence, math.inf))
@@ -91,10 +91,10 @@ class RenyiProfile:
         return found
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta`, by the best order.
+        """Return the epsilon proved at `delta`, by the best order.
 
-        Raises `InvalidParameter`: delta is outside (0, 1); `CannotBound`: everything may be revealed with a
-        probability of at least `delta`.
+        Raises `InvalidParameter`: delta is outside (0, 1); `CannotBound`: everything may be revealed with
+        probability `delta` or more.
         """
         left = probability("delta", delta)
         if self.revealed > 0.0:
@@ -123,7 +123,7 @@ class RenyiProfile:
         return found
 
     def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon` >= 0, by the best order.
+        """Return the delta proved at `epsilon` >= 0, by the best order.
 
         Raises `InvalidParameter`: epsilon is NaN, infinite or negative.
         """
@@ -141,14 +141,14 @@ class RenyiProfile:
         return min(1.0, math.nextafter(found + self.revealed, math.inf) if self.revealed > 0.0 else found)
 
     def _least(self, function: Callable[[float], float]) -> float:
-        """The least value found, of several minima where a moment is the smaller of two bounds."""
+        """Return the least value found; there are several minima if a moment is the smaller of two bounds."""
         pairs = (mechanism.dominating_pair() for mechanism in self._composition.others())
         several = any(isinstance(pair, dominating.SparseGaussian) for pair in pairs)
         return min(_least(function, start) for start in ((0.0, 2.0, 4.0, 6.0) if several else (0.0,)))
 
     @functools.cached_property
     def _whole(self) -> tuple[LogMoment, ...]:
-        """The log moments of all outputs, of which none reveals everything."""
+        """The log moments of all outputs when no output reveals everything."""
         return _totals(self._composition, whole_log_moment)
 
     def _log_moment(self, t: float) -> float:
@@ -156,7 +156,7 @@ class RenyiProfile:
 
 
 def _totals(composition: Composition, moment_of: Callable[..., LogMoment]) -> tuple[LogMoment, ...]:
-    """The total of all mechanisms' moments, for each order of the pairs."""
+    """Return the total of all mechanisms' moments, for each order of the pairs."""
     sampled = any(isinstance(mechanism, HiddenSample) for mechanism in composition.others())
     return tuple(
         _total(composition, moment_of, mixture_first=way) for way in ((True, False) if sampled else (True,))
@@ -168,7 +168,7 @@ def _total(
 ) -> LogMoment:
     relation = composition.sampling_relation
 
-    @functools.cache  # plain ones are looked up one by one only where their columns have NaN
+    @functools.cache  # plain mechanisms get here only if their columns have NaN
     def moment(mechanism: AnyMechanism) -> LogMoment:
         return moment_of(mechanism, relation, mixture_first=mixture_first)
 
@@ -178,15 +178,15 @@ def _total(
 
     for mechanism in composition.others():
         moment(mechanism)
-    total(1.0)  # refuses now what has no moment, not when the curve is used
+    total(1.0)  # refuse a missing moment now, not when the curve is used
     return total
 
 
 def _least(function: Callable[[float], float], start: float) -> float:
-    """The least value found of a function of log t with one minimum; infinite values lie to its right."""
+    """Return the least value found of a function of log t with one minimum, infinite only to its right."""
 
     def rising(log_t: float) -> float:
-        # Of values that are all infinite no search knows which way leads back.
+        # Among values that are all infinite, a search would not know the direction back.
         value = function(float(log_t))
         return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
 
@@ -195,7 +195,7 @@ def _least(function: Callable[[float], float], start: float) -> float:
 
 
 def _bracket(function: Callable[[float], float], start: float) -> tuple[float, float]:
-    """Walk downhill from t = e^(1 + start) in steps that double, until it rises again or t is extreme."""
+    """Walk downhill from t = e^(1 + start) in doubling steps until the function rises or t is extreme."""
     low, here, high = start, start + 1.0, start + 2.0
     at_low, at_here, at_high = function(low), function(here), function(high)
     step = 1.0

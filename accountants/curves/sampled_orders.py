@@ -1,6 +1,6 @@
-"""Renyi divergences of nothing but Poisson-sampled Gaussian noise: all releases at once, by few orders.
+"""Renyi divergences of Poisson-sampled Gaussian noise alone: all releases at once, with few orders.
 
-Newton's method needs a third of the orders that a search by values alone looks at.
+Newton's method needs a third of the orders that a derivative-free search evaluates.
 """
 
 import math
@@ -17,13 +17,13 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.mechanisms import dominating
 
 _LARGEST_MU, _MOST_RUNS = 1e3, 10**12
-_NEAR = 1e-8  # of log t: what the bound loses is of the order of its square
-_NEGLIGIBLE = 1e-12  # a share of epsilon
-_START, _LONGEST = 2.0, 2.0  # of log t as well
+_NEAR = 1e-8  # distance in log t; the bound loses about its square
+_NEGLIGIBLE = 1e-12  # relative to epsilon
+_START, _LONGEST = 2.0, 2.0  # start and longest step, in log t
 
 
 def sampled_factors(composition: Composition) -> tuple[tuple[Factor, ...], ...]:
-    """The factors in both orders of the pairs; none where there is anything else, or a unit is replaced."""
+    """Return the factors in both orders of the pairs; none if other noise occurs or units are replaced."""
     others = composition.others()
     replaced = composition.sampling_relation is Neighbouring.REPLACE_ONE
     if composition.split or replaced or not others or len(others) != composition.distinct:
@@ -43,7 +43,7 @@ def sampled_factors(composition: Composition) -> tuple[tuple[Factor, ...], ...]:
 
 
 def moment_of(factors: Sequence[Factor]) -> LogMoment:
-    """The log moment of all in one order, rounded up."""
+    """Return the log moment of all releases in one order, rounded up."""
 
     def moment(t: float) -> float:
         total = total_cumulant(factors, t)
@@ -53,10 +53,10 @@ def moment_of(factors: Sequence[Factor]) -> LogMoment:
 
 
 def best_order(directions: Sequence[Sequence[Factor]], target: float) -> float | None:
-    """The log t of the least epsilon at delta = e^-target; None where a search by values may find a lesser.
+    """Return log t of the least epsilon at delta = e^-target; None if another search may find less.
 
-    There t K' - K + log(1 + t), which increases, is `target`, K that of the order of the pairs that has the
-    larger K. A choice, not a bound: every order is sound.
+    There the increasing function t K' - K + log(1 + t) equals `target`; K belongs to the order of the pairs
+    with the larger K. Every order is sound, so this choice need not be proved.
     """
     left, log_t, right = -math.inf, _START, math.inf
     for _ in range(60 if directions else 0):
@@ -68,7 +68,7 @@ def best_order(directions: Sequence[Sequence[Factor]], target: float) -> float |
             return None
         step = (math.log(target) - math.log(gained)) * gained / rise
         if abs(step) < _NEAR:
-            least = total.slope - math.log1p(1.0 / t)  # epsilon there
+            least = total.slope - math.log1p(1.0 / t)  # epsilon at this order
             clear = total.error <= _NEGLIGIBLE * least * t
             return log_t if clear and total_cumulant(directions[1], t).value <= total.value else None
         left, right = (log_t, right) if step > 0.0 else (left, log_t)

@@ -1,19 +1,19 @@
-"""Many choices of bounded range, each made after the last one's outcome: one table that dominates them.
+"""Many adaptive choices of bounded range: one table that dominates all of them.
 
-The pair of `BoundedRangeTerm` dominates every choice at once; but an adversary has one at a time. For a pair
-of losses h, h - e with probabilities p = (E - e^h) / (E - 1) and 1 - p, E = e^e - the worst for any h, by
-convexity - the largest delta over all strategies is V_n,
+The pair of `BoundedRangeTerm` dominates every choice at once, but an adversary makes only one choice at a
+time. Take a pair of losses h, h - e with probabilities p = (E - e^h) / (E - 1) and 1 - p, E = e^e; by
+convexity it is the worst pair for any h. The largest delta over all strategies is V_n,
 
     V_0(y) = (1 - y)_+,    V_(j+1)(y) = max over 0 <= h <= e of p V_j(y e^-h) + (1 - p) V_j(y e^(e - h)),
 
-at y = e^epsilon (after Dong, Durfee and Rogers 2020); each V_j is convex in y, hence the curve of a pair that
-dominates j adaptive choices. Others may run in between: what dominates an interactive mechanism also does so
-when it is composed concurrently (Vadhan and Zhang 2023).
+at y = e^epsilon (after Dong, Durfee and Rogers 2020). Each V_j is convex in y, hence the curve of a pair that
+dominates j adaptive choices. Other mechanisms may run in between: domination of interactive mechanisms
+survives concurrent composition (Vadhan and Zhang 2023).
 
-V_j is held at y = e^(k e / K): the chord between two neighbours lies above a convex function. Between two
+V_j is stored at y = e^(k e / K): the chord between two neighbours lies above a convex function. Between two
 neighbouring h of the lattice both arguments stay on one chord each, and the sum is a - b z - c / z in z =
-y e^-h with b, c >= 0, concave: its largest value is below where the tangents at both ends meet. Rounding, of
-a few u a step, is covered by 1e-12.
+y e^-h with b, c >= 0, concave: its largest value is at most that of the intersection of the tangents at both
+ends. An allowance of 1e-12 covers rounding of a few u per step.
 """
 
 import functools
@@ -24,17 +24,17 @@ import numpy as np
 from dpaudit.accountants.privacy_loss.contour.factors import Vector
 from dpaudit.accountants.privacy_loss.terms import BoundedRangeTerm, DiscreteTerm
 
-LONGEST = 64  # the longest block; several follow on each other like different mechanisms
-_POINTS = 2048  # lattice points to either side
-_SMALLEST, _LARGEST = 1e-4, 8.0  # choices of another epsilon are taken one by one
-_SHARE = 1e-10  # by which probabilities are raised, so that no rounding lowers the curve
+LONGEST = 64  # the longest block; several blocks compose like different mechanisms
+_POINTS = 2048  # lattice points on either side
+_SMALLEST, _LARGEST = 1e-4, 8.0  # choices with an epsilon outside are composed one by one
+_SHARE = 1e-10  # raise of probabilities, so that no rounding lowers the curve
 _LOST = 1e-290
 
 
 def adaptive_terms(epsilon: float, count: int) -> list[tuple[BoundedRangeTerm | DiscreteTerm, int]]:
-    """Terms that dominate so many >= 1 adaptive choices of bounded range epsilon > 0, in blocks alike."""
+    """Return terms, in equal blocks, that dominate `count` >= 1 adaptive choices of range epsilon > 0."""
     blocks = -(-count // LONGEST)
-    some, more = divmod(count, blocks)  # so many of the longer blocks
+    some, more = divmod(count, blocks)  # `more` blocks are longer by one
     terms: list[tuple[BoundedRangeTerm | DiscreteTerm, int]] = []
     for runs, times in ((some, blocks - more), (some + 1, more)):
         term = block_term(epsilon, runs) if runs > 1 and times else None
@@ -47,13 +47,13 @@ def adaptive_terms(epsilon: float, count: int) -> list[tuple[BoundedRangeTerm | 
 
 @functools.lru_cache(maxsize=256)
 def block_term(epsilon: float, runs: int) -> DiscreteTerm | None:
-    """A term that dominates a block of adaptive choices; None where rounding is in the way."""
+    """Return a term that dominates a block of adaptive choices; None if rounding prevents it."""
     if not _SMALLEST <= epsilon <= _LARGEST:
         return None
     loss, curve = _largest_delta(epsilon, runs, max(8, _POINTS // runs))
     y = np.exp(loss)
     slope = np.append(np.diff(curve) / np.diff(y), 0.0)
-    # Losses up to one are raised to it, so that its probability is larger than rounding.
+    # Losses up to this one are raised to it, so that its probability exceeds rounding errors.
     least = int(np.flatnonzero(y * slope - curve + 1.0 >= 1e-6)[0])
     rest = np.maximum(y[least + 1 :] * np.diff(slope[least:]), 0.0) * (1.0 + _SHARE)
     probabilities = np.append(1.0 - rest.sum(), rest)
@@ -70,7 +70,7 @@ def block_term(epsilon: float, runs: int) -> DiscreteTerm | None:
 
 
 def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vector]:
-    """Upper bounds on V at loss k epsilon / cells, for |loss| <= (runs + 1) epsilon."""
+    """Return upper bounds on V at loss k epsilon / cells, for |loss| <= (runs + 1) epsilon."""
     zero, odds = (runs + 1) * cells, math.expm1(epsilon)
     loss: Vector = np.arange(-zero, zero + 1, dtype=np.float64) * (epsilon / cells)
     y = np.exp(loss)
@@ -82,7 +82,7 @@ def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vecto
         best = np.zeros(inside.stop - inside.start)
         ends: list[tuple[float, Vector, Vector]] = []
         for step in range(cells + 1):
-            # With h = step epsilon / cells: its share, the value there, and how the value turns.
+            # At h = step epsilon / cells: the share, the value, and the value's slope.
             low, high = (slice(inside.start - by, inside.stop - by) for by in (step, step - cells))
             share = -math.expm1((step - cells) * (epsilon / cells)) * math.exp(epsilon) / odds
             one, other = curve[low], curve[high]  # at `high` the loss is h - epsilon

@@ -1,29 +1,30 @@
-"""Mechanisms on a secret sample: the profiles that are proved of them, as tables of losses.
+"""Mechanisms on a secret sample: their proved profiles, as tables of losses.
 
-A unit is in the sample with a probability q. The two outputs are (1 - q) A + q B and (1 - q) A + q C: A is
-that without the unit in the sample, B with it, C with it and another value. With y' = 1 + q (y - 1), b =
+A unit is in the sample with probability q. The two outputs are (1 - q) A + q B and (1 - q) A + q C: A is the
+output without the unit in the sample, B with it, C with its other value. With y' = 1 + q (y - 1), b =
 y' / y and H_y the divergence whose values are the profile delta(log y), for y >= 1
 
     H_y'((1 - q) A + q B, (1 - q) A + q C) = q H_y(B, (1 - b) A + b C)
                                           <= q ((1 - b) H_y(B, A) + b H_y(B, C))
 
 (Balle, Barthe and Gaboardi 2018, Theorem 2; then convexity). By convexity alone it is at most q H_y'(B, C),
-which is less where a unit's own part is far longer than a change of it. The relation is symmetric: the bound
-holds in both orders. A larger q is no less, as part of A can be counted with B, and as much with C.
+which is smaller if a unit's own part is far longer than a change of it. The relation is symmetric: the bound
+holds in both orders. A larger q gives no smaller bound, as part of A can be counted with B, and as much with
+C.
 
-*Poisson.* Given the others' sample, A lacks the unit: B and A differ by its own part, B and C by a change. A
-unit that is added or removed has C = A: the pair is the mixture against A, in either order (Zhu, Dong and
-Wang 2022, Theorem 11).
+*Poisson.* Given the others' sample, A lacks the unit: B and A differ by its own part, B and C by a change.
+For an added or removed unit C = A: the pair is the mixture against A, in either order (Zhu, Dong and Wang
+2022, Theorem 11).
 
-*Fixed size.* In A another unit has the unit's place, any that is not in the sample being equally likely: B
-and A too differ by a change (Balle et al., Theorem 9). A unit that is added to n others is in the sample with
-probability q = size / (n + 1); else the sample is as it was. The pair is the mixture against A.
+*Fixed size.* In A another unit takes the unit's place; every unit outside the sample is equally likely. So B
+and A also differ by a change (Balle et al., Theorem 9). A unit added to n others is in the sample with
+probability q = size / (n + 1); otherwise the sample is unchanged. The pair is the mixture against A.
 
-*Truncated Poisson.* The number of other units drawn does not depend on the unit. With fewer than `most` the
-sample is a Poisson sample. With k >= most the unit, if drawn, has a place with probability most / (k + 1), in
-which else another unit stands, as in a sample of fixed size. The two outputs are mixtures with the weights of
-k, so that their profile is at most that of revealing k (joint convexity). (Chua et al. 2024 instead add to
-delta about the weight of k >= most.)
+*Truncated Poisson.* The number of other drawn units does not depend on the unit. With fewer than `most` the
+sample is a Poisson sample. With k >= most the unit, if drawn, has a place with probability most / (k + 1);
+otherwise another unit has that place, as in a sample of fixed size. The two outputs are mixtures with the
+weights of k, so their profile is at most that of revealing k (joint convexity). (Chua et al. 2024 instead add
+about the weight of k >= most to delta.)
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.mechanisms import dominating
 
-_GROUPS = 17  # of numbers of drawn units past the largest sample
-_MOST_ROWS = 8192  # more are replaced by fewer
-_LEAST_RATE = 1e-40  # a smaller one counts as this
-_BINOMIAL = 1e-9  # relative error allowed to the binomial distribution's tail
+_GROUPS = 17  # groups of the numbers of drawn units past the largest sample
+_MOST_ROWS = 8192  # longer tables are replaced by shorter ones
+_LEAST_RATE = 1e-40  # smaller rates are raised to this one
+_BINOMIAL = 1e-9  # allowed relative error of the binomial distribution's tail
 
 
 @functools.lru_cache(maxsize=4096)
 def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None) -> Losses:
-    """A pair that dominates one run, in the order that is named, or (None) in both orders."""
-    if replaced and mixture_first is not None:  # one pair for both orders
+    """Return a pair that dominates one run, in the named order, or in both orders (None)."""
+    if replaced and mixture_first is not None:  # one pair holds in both orders
         return batch_losses(pair, replaced=True, mixture_first=None)
     change, own = inner_losses(pair.change), inner_losses(pair.own)
 
@@ -75,11 +76,11 @@ def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool 
         free = _opposite(part, pair.rate)
     tail = _full(pair)
     parts, left = [(1.0 - tail, free)], tail
-    if replaced:  # then the number of the others is known
+    if replaced:  # the number of other units is known
         for weight, rate in _crowded(pair.most, pair.units - 1, pair.rate):
             parts.append((weight, drawn(change, rate)))
             left -= weight
-    # What is left over is any number of units that fill the sample, or, where few may be there, do not.
+    # The rest is any number of units that fill the sample or, if few are possible, do not.
     crowd = drawn(change, pair.rate * pair.most / (pair.most + 1.0))
     parts.append((max(left, 0.0), crowd if _above(crowd, free) else drawn(_larger(change, own), pair.rate)))
     rows = sum(len(one.loss) for _, one in parts)
@@ -91,20 +92,20 @@ _OF_SUMS = dominating.Gaussian | dominating.Laplace | dominating.DiscreteLaplace
 
 
 def swapped(pair: dominating.Batch, relation: Neighbouring) -> bool:
-    """Whether neighbouring data sets have the same number of units, one of them another; zero is another."""
+    """Return whether one unit is exchanged for another or a zero, with the number of units unchanged."""
     if relation is Neighbouring.ZERO_OUT:
-        # A zero in a Poisson sample is as good as none where a sum is released, and only there: what else may
-        # be released of a sample may tell a zeroed unit from an absent one.
+        # A zero in a Poisson sample equals an absent unit only if a sum is released: other outputs may show
+        # the difference between a zeroed and an absent unit.
         sums = isinstance(pair.own, _OF_SUMS) and isinstance(pair.change, _OF_SUMS)
         return pair.fixed or pair.most is not None or not sums
     return relation is Neighbouring.REPLACE_ONE
 
 
 def under(pair: dominating.Batch, relation: Neighbouring) -> dominating.Batch:
-    """The pair with its inner change as a relation has it.
+    """Return the pair with its inner change for a relation.
 
-    A unit that is zeroed keeps its place in a sample of bounded size, and the sum lacks the unit's own part;
-    nor is a zero farther than its own part from any unit that stands there in its place.
+    A zeroed unit keeps its place in a sample of bounded size, and the sum lacks the unit's own part. The
+    distance between a zero and any unit in that place is at most that unit's own part.
     """
     if relation is not Neighbouring.ZERO_OUT or not (pair.fixed or pair.most is not None):
         return pair
@@ -112,7 +113,7 @@ def under(pair: dominating.Batch, relation: Neighbouring) -> dominating.Batch:
 
 
 def _moved(pair: dominating.Inner) -> Fraction:
-    """How far noise on a sum is moved, among pairs of one kind of noise; 0 for all other pairs."""
+    """Return the shift of noise on a sum, to compare pairs of one kind of noise; 0 for all other pairs."""
     match pair:
         case dominating.Gaussian() | dominating.Laplace():
             return pair.size
@@ -125,7 +126,7 @@ def _moved(pair: dominating.Inner) -> Fraction:
 
 
 def as_poisson(pair: dominating.Batch, *, replaced: bool) -> dominating.Sampled | None:
-    """The same as a Poisson sample of Gaussian or Laplace noise, where it is one: more is known of those."""
+    """Return the pair as a Poisson sample of Gaussian or Laplace noise, which has sharper bounds, or None."""
     moved = pair.change if pair.fixed or replaced else pair.own
     if not isinstance(moved, dominating.Gaussian | dominating.Laplace):
         return None
@@ -138,15 +139,16 @@ def as_poisson(pair: dominating.Batch, *, replaced: bool) -> dominating.Sampled 
 
 
 def as_batch(pair: dominating.Sampled) -> dominating.Batch:
-    """The same Poisson sample, with the bounds on a replaced unit."""
+    """Return the same Poisson sample, with the bounds on a replaced unit."""
     return dominating.Batch(pair.inner, pair.own, pair.rate)
 
 
 def least_of(pair: dominating.Batch) -> dominating.Sampled | None:
-    """A Poisson sample that costs no more, in either order; None where none is known.
+    """Return a Poisson sample that costs at most as much, in either order; None if none is known.
 
-    Both `_replaced` and `_mixture` are at least the mixture against A for the lesser of a change and a unit's
-    own part; in a truncated sample with the probability that it is not full without the unit.
+    Both `_replaced` and `_mixture` are at least the mixture against A for the smaller of a change and a
+    unit's own part; a truncated sample's rate is multiplied by the probability that it is not full without
+    the unit.
     """
     noise = dominating.Gaussian | dominating.Laplace
     if not isinstance(pair.change, noise) or not isinstance(pair.own, noise):
@@ -158,12 +160,12 @@ def least_of(pair: dominating.Batch) -> dominating.Sampled | None:
 def batch_log_moment(
     pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None
 ) -> Callable[[float], float]:
-    """t -> an upper bound on log E_P[e^(t L)] over the finite losses; raised as `moments` has it."""
+    """Return t -> an upper bound on log E_P[e^(t L)] over the finite losses, raised as in `moments`."""
     return term_log_moment(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term)
 
 
 def term_log_moment(term: DiscreteTerm) -> Callable[[float], float]:
-    """t -> an upper bound on log E_P[e^(t L)] over a table's finite losses."""
+    """Return t -> an upper bound on log E_P[e^(t L)] over a table's finite losses."""
     loss, log_mass = np.array(term.losses), np.log(term.probabilities)
 
     def moment(t: float) -> float:
@@ -176,7 +178,7 @@ def term_log_moment(term: DiscreteTerm) -> Callable[[float], float]:
 
 
 def _replaced(change: Losses, own: Losses, rate: float) -> Losses:
-    """The symmetric pair of (1 - q) A + q B and (1 - q) A + q C; see the module's docstring."""
+    """Return the symmetric pair of (1 - q) A + q B and (1 - q) A + q C; see the module's docstring."""
     if own is change:
         some = change.loss > 0.0
         second = change.second[some]
@@ -199,7 +201,7 @@ def _replaced(change: Losses, own: Losses, rate: float) -> Losses:
 
 
 def _mixture(inner: Losses, rate: float, *, mixture_first: bool) -> Losses:
-    """(1 - rate) Q + rate P against Q, or the other order."""
+    """Return (1 - rate) Q + rate P against Q, or the other order."""
     loss = log_mixture(inner.loss, rate)
     mixed, alone = (1.0 - rate) * inner.second + rate * inner.first, inner.second
     if inner.impossible > 0.0 and rate < 1.0:
@@ -213,7 +215,7 @@ def _mixture(inner: Losses, rate: float, *, mixture_first: bool) -> Losses:
 
 
 def _opposite(mu: float, rate: float) -> Losses:
-    """The pair of `ReplacedGaussianTerm`: at the loss l of x the profile is P(beyond x) - e^l Q(beyond x)."""
+    """Return `ReplacedGaussianTerm`'s pair: at x's loss l its profile is P(beyond x) - e^l Q(beyond x)."""
     x = gaussian_points(mu)
     loss = replaced_loss(x, mu, rate)
     gained = rate * np.exp(scipy.special.log_ndtr(mu - x))
@@ -224,7 +226,7 @@ def _opposite(mu: float, rate: float) -> Losses:
 
 
 def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
-    """The mixture of pairs with public weights, which add up to 1."""
+    """Return the mixture of pairs with public weights that add up to 1."""
     loss, place = np.unique(np.concatenate([one.loss for _, one in parts]), return_inverse=True)
 
     def summed(masses: list[Vector]) -> Vector:
@@ -240,7 +242,7 @@ def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
 
 
 def _larger(change: Losses, own: Losses) -> Losses:
-    """A pair that dominates both, for a symmetric relation."""
+    """Return a pair that dominates both, for a symmetric relation."""
     if _above(change, own):
         return change
     if _above(own, change):
@@ -250,13 +252,13 @@ def _larger(change: Losses, own: Losses) -> Losses:
 
 
 def _above(some: Losses, other: Losses) -> bool:
-    """Whether a profile is nowhere below another: both are lines between their losses, in e^epsilon."""
+    """Return whether a profile is nowhere below another; both are piecewise linear in e^epsilon."""
     points = np.unique(np.concatenate([some.loss, other.loss]))
     return bool(np.all(some.delta(points) >= other.delta(points) * (1.0 - 1e-12)))
 
 
 def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
-    """The same of many symmetric pairs, on the losses of the first and the last of them."""
+    """Return the mixture of many symmetric pairs, on the losses of the first and the last of them."""
     ends = (parts[0][1], parts[-1][1])
     points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in ends)]))
     return symmetric(
@@ -265,28 +267,28 @@ def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
 
 
 def _part(pair: dominating.Batch) -> float | None:
-    """As `replaced_part` for Gaussian pairs, None for others."""
+    """Return `replaced_part` for Gaussian pairs, None for others."""
     if not isinstance(pair.own, dominating.Gaussian) or not isinstance(pair.change, dominating.Gaussian):
         return None
     return replaced_part(dominating.Sampled(pair.change, pair.rate, pair.own.mu))
 
 
 def _full(pair: dominating.Batch) -> float:
-    """The probability that a truncated sample is full without a given unit, rounded up; else 0."""
+    """Return the probability, rounded up, that a truncated sample is full without a unit; 0 otherwise."""
     if pair.most is None:
         return 0.0
     return min(1.0, _tail(pair.most, pair.units - 1, pair.rate) * (1.0 + _BINOMIAL))
 
 
 def _tail(least: int, trials: int, rate: float) -> float:
-    """P(Binomial(trials, rate) >= least)."""
+    """Return P(Binomial(trials, rate) >= least)."""
     if least > trials:
         return 0.0
     return float(scipy.special.betainc(least, trials - least + 1, rate)) if rate < 1.0 else 1.0
 
 
 def _crowded(most: int, others: int, rate: float) -> list[tuple[float, float]]:
-    """Groups of the numbers k >= most of drawn units: lower bounds on their weights, and the unit's rates."""
+    """Group the numbers k >= most of drawn units; return lower bounds on weights, and the unit's rates."""
     spread = math.sqrt(others * rate * (1.0 - rate))
     start = max(float(most), others * rate - 4.0 * spread)
     steps = (start + 0.5 * i * spread for i in range(_GROUPS))

@@ -1,4 +1,4 @@
-"""Sparse vector with Gaussian noise: its Renyi divergences, by its outcomes or as if all values came out."""
+"""Sparse vector with Gaussian noise: its Renyi divergences, from its outcomes or from all noisy values."""
 
 import functools
 import itertools
@@ -9,18 +9,19 @@ from dpaudit.accountants.closed_forms.conversions import ROUNDING
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.mechanisms import dominating
 
-_EXACT_STEPS = 4096  # of so many the number of outcomes is a binomial sum of whole numbers
+_EXACT_STEPS = 4096  # up to this number of steps, the number of outcomes is an exact binomial sum
 
 
 def sparse_log_moment(pair: dominating.SparseGaussian, t: float) -> float:
-    """The smaller of two upper bounds on t times the divergence of order 1 + t.
+    """Return the smaller of two upper bounds on t times the divergence of order 1 + t.
 
-    Proof of the first. Move the threshold along by the largest move b of a value in one direction, d_i those
-    of the values, and write z for its noise, F and S for the probabilities of no and yes, primes for the
-    neighbour's. By joint convexity the outcome o contributes at most the integral over z of p(z)^(1+t)
-    p(z+b)^-t times a product over its noes of F^(1+t) F'^-t and over its yeses of S^(1+t) S'^-t. As F' >= F,
-    the first factors are at most 1. A yes depends on noise that is moved by b - d_i, and is at most e^(t
-    times its divergence). What is left does not depend on the outcome, of which there are N.
+    Proof of the first. Move the threshold along by b, the largest move of a value in one direction; the
+    values move by d_i. Write z for the threshold's noise, F and S for the probabilities of no and yes, primes
+    for the neighbour's probabilities. By joint convexity the outcome o contributes at most the integral over
+    z of p(z)^(1+t) p(z+b)^-t times a product over its noes of F^(1+t) F'^-t and over its yeses of S^(1+t)
+    S'^-t. As F' >= F, the first factors are at most 1. A yes depends on noise that moves by b - d_i, so its
+    factor is at most e^(t times its divergence). The rest does not depend on the outcome; there are N
+    outcomes.
 
     The second: the noisy values, compared afterwards, are Gaussian releases.
     """
@@ -33,10 +34,11 @@ def sparse_log_moment(pair: dominating.SparseGaussian, t: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def log_outcomes(answers: int, steps: int) -> float:
-    """An upper bound on the logarithm of the number of sequences of `steps` with at most `answers` yeses.
+    """Return an upper bound on the log number of sequences of `steps` with at most `answers` yeses.
 
-    A sequence that ended at its last yes is one that has noes after it. With half as many answers as steps:
-    all sequences. Of more than `_EXACT_STEPS`: (e steps/answers) to the power of answers.
+    A sequence that ended at its last yes is counted with noes after it. If `answers` is at least half of
+    `steps`, all sequences count. For more than `_EXACT_STEPS` steps: (e steps/answers) to the power of
+    answers.
     """
     if 2 * answers >= steps:
         found = steps * math.log(2.0)

@@ -13,22 +13,22 @@ from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-_TAIL = 38  # standard deviations beyond which there is less than 1e-300
-_MOST_OUTPUTS = 1 << 21  # to either side; of noise that is wider only its divergences are used
+_TAIL = 38  # standard deviations; less than 1e-300 lies beyond
+_MOST_OUTPUTS = 1 << 21  # to either side; for wider noise only the divergences are used
 _LEAST_VARIANCE = Fraction(1, 10**9)
 _MOST_ROWS = 1024  # to either side
 
 
 @functools.lru_cache(maxsize=256)
 def discrete_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
-    """The pair of one integer moved by one: at the output k the loss is L = (1 - 2 k) / (2 sigma^2).
+    """Return the pair of one integer moved by one: at output k the loss is L = (1 - 2 k) / (2 sigma^2).
 
-    Rows are g outputs apart, for g = 1 all of them. What lies between two, at losses a < L < b, goes to b
-    with probability (1 - e^(a - L)) / (1 - e^(a - b)) and else to a: that keeps P and Q, and merging would
-    give the pair back, so that the table dominates the pair and is not it (`merged_gaussian_term` is no more
-    than the pair). The rows' losses are rounded up, which only takes from Q. Beyond 38 sigma there is
-    less than 1e-300 on either side: it counts as infinite or as the least loss, and every probability is
-    raised to as much. Raises `CannotBound` where there are too many outputs.
+    Rows are g outputs apart; g = 1 keeps all outputs. Mass between two rows, with losses a < L < b, goes to b
+    with probability (1 - e^(a - L)) / (1 - e^(a - b)) and to a otherwise. This preserves P and Q, and merging
+    would restore the pair, so the table dominates the pair but does not equal it (`merged_gaussian_term` is
+    at most the pair). The rows' losses are rounded up, which only reduces Q. Beyond 38 sigma there is less
+    than 1e-300 on either side: it counts as infinite or as the least loss, and every probability is raised to
+    that amount. Raises `CannotBound`: there are too many outputs.
     """
     variance, furthest = pair.sigma**2, math.ceil(_TAIL * pair.sigma)
     if furthest > _MOST_OUTPUTS or variance < _LEAST_VARIANCE:
@@ -51,18 +51,18 @@ def discrete_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
 
 
 def merged_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
-    """The pair after an output was only told up to a row of them: post-processing, so that it is no more.
+    """Return the pair after each output is replaced by its row: post-processing, so it is at most the pair.
 
-    Rows are half as long as those of `discrete_gaussian_term` lie apart. A row's loss is log(P/Q) of all its
-    outputs together, rounded down, which only adds to Q. Raises as `discrete_gaussian_term`.
+    Rows are half as long as the distance of `discrete_gaussian_term`'s rows. A row's loss is log(P/Q) of all
+    its outputs together, rounded down, which only increases Q. Raises as `discrete_gaussian_term` does.
     """
-    discrete_gaussian_term(pair)  # refuses what cannot be computed
+    discrete_gaussian_term(pair)  # raises if it cannot be computed
     outputs, variance = _outputs(pair, -(-_apart(pair) // 2)), float(pair.sigma**2)
     weights, losses = np.exp(-0.5 * outputs * outputs / variance), (0.5 - outputs) / variance
     mass = weights.sum(axis=1)
     some = mass > LEAST * mass.sum()
     mass, weights, losses = mass[some], weights[some], losses[some]
-    # Beside one loss of each row the others are small: nothing cancels.
+    # Relative to one loss of each row the others are small: nothing cancels.
     one = losses[:, losses.shape[1] // 2]
     merged = one - np.log1p((weights * np.expm1(one[:, None] - losses)).sum(axis=1) / mass)
     merged -= 64.0 * UNIT * (np.abs(losses).max(axis=1) + np.ptp(losses, axis=1))
@@ -70,12 +70,12 @@ def merged_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
 
 
 def _apart(pair: dominating.DiscreteGaussian) -> int:
-    """How many outputs apart the rows of `discrete_gaussian_term` are."""
+    """Return the distance, in outputs, of the rows of `discrete_gaussian_term`."""
     return -(-math.ceil(_TAIL * pair.sigma) // _MOST_ROWS)
 
 
 def _outputs(pair: dominating.DiscreteGaussian, apart: int) -> Vector:
-    """All likely outputs in rows of so many, [rows, apart]."""
+    """Return all likely outputs in rows of length `apart`, [rows, apart]."""
     most = -(-math.ceil(_TAIL * pair.sigma) // apart)
     first = apart * np.arange(-most, most, dtype=np.float64)
     return first[:, None] + np.arange(apart, dtype=np.float64)

@@ -1,8 +1,8 @@
-"""From mechanisms to privacy-loss terms: the worst pair of output distributions of each, with its theorem.
+"""Privacy-loss terms of mechanisms: the worst pair of output distributions of each, with its theorem.
 
-A term is a dominating pair; composing dominating pairs dominates the composition, adaptive or
-not (Zhu, Dong and Wang 2022, Theorem 10). Parameters are rational quotients of the ledger's doubles,
-rounded up: every family here is monotone in its parameter.
+A term is a dominating pair. Composed dominating pairs dominate the composition, adaptive or not (Zhu, Dong
+and Wang 2022, Theorem 10). Parameters are rational quotients of the ledger's doubles, rounded up: every
+family here is monotone in its parameter.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,30 +24,29 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, dominating
 
-#: Terms that one run of a mechanism is worth, each with how many times.
+#: The terms of one run of a mechanism, each with its count.
 Losses: TypeAlias = Sequence[tuple[Term, int]]
 
-#: What one unit's data is exposed to: mechanisms, each with how often it runs.
+#: The exposure of one unit's data: mechanisms with their numbers of runs.
 Runs: TypeAlias = Collection[tuple[AnyMechanism, int]]
 
 
 _ADDED = Neighbouring.ADD_OR_REMOVE_ONE
-_LARGEST_PART = 1000  # of a unit, over the noise's scale: of larger ones no table is made
+_LARGEST_PART = 1000  # a unit's part over the noise's scale; larger parts get no table
 
-#: Pairs whose Renyi divergences are bounded by rho more simply than by the losses, or only so.
+#: Pairs whose Renyi divergences have a bound by rho that is simpler than by losses, or the only one.
 _KNOWN_BY_RHO = dominating.BoundedRange | dominating.ZCDP | dominating.DiscreteGaussian
 
 
 def losses(
     mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool | None = None
 ) -> Losses:
-    """The dominating pairs of one run of a mechanism, in either order.
+    """Return the dominating pairs of one run of a mechanism, in either order.
 
-    A batch's are tables; where its two orders differ, `mixture_first` names one of them, and None asks for a
-    pair that dominates both.
+    A batch's pairs are tables. If its two orders differ, `mixture_first` names one of them; None gives a pair
+    that dominates both.
 
     Gaussian noise: N(mu, 1) against N(0, 1), in a tree once for each node of an item.
-
     Laplace: the pair of one coordinate moved by the whole L1 sensitivity e. It dominates every split of
     it over coordinates. Proof for a split e = a + b, a <= b; the rest by induction, since domination
     survives composition. Clamp a coordinate's output to [0, a]: a sufficient statistic x with dP/dQ =
@@ -61,7 +60,7 @@ def losses(
 
     Integer noise, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
     supremum over all choices of its bounded range. Sampled: see `_sampled`. Smooth noise: its exact delta at
-    its own epsilon. Raises `CannotBound`: the mechanism has no dominating pair here.
+    its own epsilon. Raises `CannotBound`: the mechanism has no known dominating pair.
     """
     pair = mechanism.dominating_pair()
     match pair:
@@ -72,8 +71,8 @@ def losses(
         case dominating.DiscreteLaplace():
             return [(term, 1) for term in discrete_laplace_term(pair)]
         case dominating.DiscreteGaussian(squared=squared) if squared <= 3:
-            # So many entries move at most, each by one, and all of them dominate fewer. At 4 one entry may
-            # move by 2 instead, and none is the worst.
+            # At most `squared` entries move, each by one; that many dominate fewer. From 4 on one entry
+            # may move by 2 instead, and no case is the worst.
             return [(discrete_gaussian_term(pair), squared)] if squared else []
         case dominating.Response():
             return [(response_term(pair), 1)]
@@ -128,11 +127,12 @@ def _no_pair(mechanism: AnyMechanism) -> CannotBound:
 
 
 def closer_by_divergences(mechanism: AnyMechanism) -> bool:
-    """Whether Renyi divergences (`log_moment`) may bound a mechanism better than its pair does.
+    """Return whether Renyi divergences (`log_moment`) may bound a mechanism better than its pair does.
 
-    They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
-    range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
-    `adaptive_ranges` leaves little of that.) They know that sparse vector keeps its noisy values to itself.
+    For smooth noise they use its own curve. For the exponential mechanism they use the one worst choice of
+    its range for each order; its pair dominates all choices at once, with a variance larger by a third. (For
+    many equal choices `adaptive_ranges` nearly closes that gap.) For sparse vector they use that its noisy
+    values stay secret.
     """
     known = dominating.BoundedRange | dominating.Smooth | dominating.SparseGaussian | dominating.Selected
     return isinstance(mechanism.dominating_pair(), known | dominating.Added)
@@ -141,7 +141,7 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
 def loss_terms(
     runs: Runs, neighbouring: Neighbouring, *, mixture_first: bool | None = None
 ) -> list[tuple[Term, int]]:
-    """The dominating pairs of all mechanisms, each with how often it runs; orders, errors as in `losses`."""
+    """Return the dominating pairs of all mechanisms with their counts; orders and errors as in `losses`."""
     found = ((losses(one, neighbouring, mixture_first=mixture_first), count) for one, count in runs)
     return [(term, times * count) for terms, count in found for term, times in terms]
 
@@ -162,7 +162,7 @@ def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
 
 
 def _above(pair: dominating.Pair, count: int) -> bool:
-    """Whether the terms of so many runs are only an upper bound on them: single choices, long moves."""
+    """Return whether the terms of `count` runs are only an upper bound: single choices, long moves."""
     wide = isinstance(pair, dominating.DiscreteLaplace) and pair.moves > MOST_MOVES
     single = isinstance(pair, dominating.BoundedRange) and count > 1
     return wide or single or isinstance(pair, dominating.Added)
@@ -178,7 +178,7 @@ def _least(mechanism: AnyMechanism) -> Losses:
         case dominating.DiscreteGaussian():
             return [(merged_gaussian_term(pair), pair.squared)]
         case dominating.BoundedRange(epsilon=range_):
-            return [(PureTerm(0.5 * range_), 1)]  # losses of half of it, up and down
+            return [(PureTerm(0.5 * range_), 1)]  # losses of half the range, up and down
         case dominating.Sampled() | dominating.Batch():
             least = least_of(as_batch(pair) if isinstance(pair, dominating.Sampled) else pair)
             return [] if least is None else [(_sampled(least, mechanism, _ADDED), 1)]
@@ -187,11 +187,11 @@ def _least(mechanism: AnyMechanism) -> Losses:
 
 
 def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:
-    """As `loss_terms`, but dominating in every Renyi divergence only.
+    """Return terms like `loss_terms` that dominate only in every Renyi divergence.
 
-    That admits zCDP as such, the exponential mechanism by its bounded range (Cesar and Rogers 2021), and the
-    discrete Gaussian, whose divergences are at most the continuous one's (Canonne, Kamath and Steinke 2020,
-    Theorem 4). Raises `CannotBound`: a mechanism has no zCDP.
+    These include zCDP guarantees, the exponential mechanism by its bounded range (Cesar and Rogers 2021), and
+    the discrete Gaussian, whose divergences are at most the continuous one's (Canonne, Kamath and Steinke
+    2020, Theorem 4). Raises `CannotBound`: a mechanism has no zCDP.
     """
     found: list[tuple[Term, int]] = []
     for mechanism, count in runs:
@@ -203,17 +203,17 @@ def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
 
 
 def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Neighbouring) -> Term:
-    """The pair of a Poisson sample.
+    """Return the pair of a Poisson sample.
 
-    Where a unit is added, removed or zeroed, the output is the inner mechanism's on the sum with or
-    without the unit's row: the mixture (1 - rate) P0 + rate P1 against P0, whatever the others' sample,
-    by joint convexity; and the inner dominating pair carries over (Zhu, Dong and Wang 2022, Theorem 11).
+    If a unit is added, removed or zeroed, the output is the inner mechanism's on the sum with or without the
+    unit's row: the mixture (1 - rate) P0 + rate P1 against P0, for any sample of the others, by joint
+    convexity. The inner dominating pair carries over (Zhu, Dong and Wang 2022, Theorem 11).
 
-    Where a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on
-    each unit's own part, `ReplacedGaussianTerm` (for Schuchardt et al. 2024 the same pair): it also covers a
-    unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity of each
-    other, so that the inner pair dominates, without amplification. For Laplace noise, and for parts that are
-    longer than their change, see `batches`.
+    If a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on each
+    unit's own part, the pair is `ReplacedGaussianTerm` (the same pair as in Schuchardt et al. 2024); it also
+    covers a unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity
+    of each other, so the inner pair dominates, without amplification. For Laplace noise, and for parts that
+    are longer than their change, see `batches`.
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     match moved := pair.inner if replaced else pair.own:

@@ -1,26 +1,27 @@
-"""Gaussian noise on a random shift against the same noise alone: proved tables of its losses.
+"""Gaussian noise with a random shift against the same noise without it: proved tables of its losses.
 
-One of t answers, each as likely, is moved by one of several shifts c_i with weights p_i. Under Q, without the
-shift, the likelihood ratio is S / t with S the sum of t independent R(z) = sum of p_i e^(c_i z - c_i^2 / 2),
-z standard normal, and
+One of t answers, each equally likely, is moved by one of several shifts c_i with weights p_i. Under Q,
+without the shift, the likelihood ratio is S / t. S is the sum of t independent R(z) = sum of p_i e^(c_i z -
+c_i^2 / 2), z standard normal, and
 
     delta(epsilon) = E_Q (S / t - e^epsilon)_+,    with the mixture second: E_Q (1 - e^epsilon S / t)_+.
 
-Both are means of convex functions of S. So they can only grow where a value of S is replaced by two values
-around it with the same mean, and that is all that is done here (Jensen's inequality; as tables, this is the
-comparison of experiments of Blackwell 1953): each law is held on a grid, every value between two points goes
-to both, and laws on grids are added, grid by grid, in about 2 log2 t additions. No sample is drawn.
+Both are means of convex functions of S. So they can only grow if a value of S is replaced by two values
+around it with the same mean (Jensen's inequality), and this module makes no other change. (For tables, this
+is the comparison of experiments of Blackwell 1953.) Each law is held on a grid. Every value between two
+points is split between both, and laws on grids are added, grid by grid, in about 2 log2 t additions. No
+sample is drawn.
 
-Why these pairs dominate. Shifts are vectors x_i no longer than c_i in general, and S is the sum of p_i X_i,
-X_i = e^(<x_i, z> - |x_i|^2 / 2). A longer x_i + w, w orthogonal to all, has the conditional mean X_i: nothing
-falls. At given lengths the cross derivatives of a convex function of S in the exponents are not negative, so
-that the mean grows with each <x_i, x_j> (Price's theorem): it is largest where all point one way, with |x_i|
-= c_i. (For users with many records: Choquette-Choo, Ganesh, Haque, Steinke and Thakurta 2024. One of t
-answers, items chosen after earlier outputs included: the balls-in-bins sampling of Chua et al. 2024, whose
-pair this is; Feldman and Shenfeld 2025, 2026 call it random allocation.)
+Why these pairs dominate. In general, shifts are vectors x_i no longer than c_i, and S is the sum of p_i X_i,
+X_i = e^(<x_i, z> - |x_i|^2 / 2). A longer x_i + w, w orthogonal to all, has the conditional mean X_i, so
+nothing falls. At given lengths the cross derivatives of a convex function of S in the exponents are
+nonnegative, so the mean grows with each <x_i, x_j> (Price's theorem). It is largest if all point in one
+direction, with |x_i| = c_i. (For users with many records: Choquette-Choo, Ganesh, Haque, Steinke and Thakurta
+2024. For one of t answers, including items chosen after earlier outputs: this is the pair of balls-in-bins
+sampling, Chua et al. 2024; Feldman and Shenfeld 2025, 2026 call it random allocation.)
 
-Rounding: values are multiplied by 1 + 1e-13 in every step where a larger S is no loss, or by 1 - 1e-13 where
-a smaller one is none; masses are raised by what all sums may have taken, at the expense of the least loss.
+Rounding: in every step values are multiplied by 1 + 1e-13 where a larger S is safe, or by 1 - 1e-13 where a
+smaller one is safe. Masses are raised by the largest possible loss of all sums; the least loss gives way.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-_POINTS = 1500  # of a grid
-_APART = 1e-13  # so far apart, at least, are the first grid's losses
-_CELLS = 20_000  # of the line from which a grid is chosen
+_POINTS = 1500  # points of a grid
+_APART = 1e-13  # least distance of the first grid's losses
+_CELLS = 20_000  # cells of the line from which a grid is chosen
 _REACH = 14.0  # standard deviations beyond the shifts
-_OFF = 1e-13  # by which values are moved, relative: more than their rounding
+_OFF = 1e-13  # relative change of values, larger than their rounding
 _NEVER = 1e-45
-_LOWEST, _MOST_ERROR = 1e-7, 1e-5  # the probability that is joined at the least loss; of masses, relative
+_LOWEST, _MOST_ERROR = 1e-7, 1e-5  # probability joined at the least loss; largest relative error of masses
 _LEAST_SHIFT, _LARGEST_SHIFT, _LEAST_WEIGHT = 1e-6, 20.0, 1e-9
-_LEAST_SHARE = 1e-300  # of one shift: less has no logarithm as a double
+_LEAST_SHARE = 1e-300  # least weight of one shift, so that its logarithm is a double
 _MOST_STEPS = 10**5
 
 
 class _Law(NamedTuple):
-    """Values of S, increasing from 0 on, Q's masses there; what was lost past the last value; rounding."""
+    """Values of S, increasing from 0, with Q's masses there, the loss past the last value, and rounding."""
 
     at: Vector
     mass: Vector
@@ -65,7 +66,7 @@ class _Law(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def mixture_losses(pair: dominating.Mixture, *, mixture_first: bool | None) -> Losses:
-    """A pair that dominates one run, in the order that is named, or (None) in both orders.
+    """Return a pair that dominates one run, in the named order, or in both orders (None).
 
     Raises `CannotBound`: a shift of more than 20 standard deviations, or more than 10^5 answers.
     """
@@ -88,9 +89,9 @@ def mixture_losses(pair: dominating.Mixture, *, mixture_first: bool | None) -> L
 def mixture_term(
     pair: dominating.Mixture, where: str, relation: Neighbouring, *, mixture_first: bool | None
 ) -> DiscreteTerm | GaussianTerm:
-    """One run as a term; raises `CannotBound` where a unit is replaced: no theorem here is about that."""
+    """Return one run as a term; raises `CannotBound` for a replaced unit, which no theorem here covers."""
     if relation is Neighbouring.REPLACE_ONE:
-        what = f"a {where} mechanism of which a unit is replaced"
+        what = f"a {where} mechanism with a replaced unit"
         why = "the theorems on mixtures and on random allocation are about units that are added or removed"
         remedy = "state the relation add-or-remove-one, or zero-out"
         raise CannotBound(what, where=f"mechanism {where}", why=why, remedy=remedy)
@@ -101,7 +102,7 @@ def mixture_term(
 
 
 def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
-    """Shifts and weights, none too small to be told from none: larger ones only cost more."""
+    """Return shifts and weights, with tiny ones raised so that they do not vanish; larger ones cost more."""
     moved = sum((p for c, p in zip(pair.shifts, pair.weights, strict=True) if c > 0), Fraction(0))
     lift = max(Fraction(1), Fraction(_LEAST_WEIGHT) / moved)
     kept: dict[float, float] = {}
@@ -117,7 +118,7 @@ def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
 
 
 def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
-    """The law of R(z): cells of z between points, each at its own mean, and what lies past the last one."""
+    """Return the law of R(z): cells of z between points, each at its own mean, and the rest past the last."""
     line = np.linspace(-_REACH, shifts[-1] + _REACH, _CELLS + 1)
     spread = np.abs(np.diff(_log_ratio(line, shifts, weights), prepend=math.nan))
     spread[0] = 0.0
@@ -133,7 +134,7 @@ def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
     shifted = [_cells(z - shift) for shift in shifts]
     mixed = weights @ np.array([mass for mass, _ in shifted])
     mixed_off = weights @ np.array([slack for _, slack in shifted])
-    # Below the first point the ratio lies between 0 and it.
+    # Below the first point the ratio lies between 0 and its value there.
     at, cell = np.append(0.0, ratio), np.flatnonzero(alone[:-1] > 0.0)
     mean = np.clip(mixed[cell] / alone[cell], at[cell], at[cell + 1])
     error = off[cell] / alone[cell]
@@ -145,15 +146,16 @@ def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
 
 
 def _log_ratio(z: Vector, shifts: Vector, weights: Vector) -> Vector:
-    """The logarithm of the likelihood ratio R(z)."""
+    """Return the logarithm of the likelihood ratio R(z)."""
     exponents = np.log(weights) + np.outer(z, shifts) - 0.5 * shifts**2
     return np.asarray(np.logaddexp.reduce(exponents, axis=1))
 
 
 def _cells(x: Vector) -> tuple[Vector, Vector]:
-    """The normal law's masses below the first point, between points and above the last; and their errors.
+    """Return the normal law's masses below the first point, between points, above the last; and their errors.
 
-    From the nearer tail, good to 2^-47; a point that is off by its last place takes x^2 of those.
+    They are computed from the nearer tail, accurate to 2^-47; a point off by its last place adds x^2 times
+    that.
     """
     below, above = scipy.special.ndtr(x), scipy.special.ndtr(-x)
     left = x[1:] < 0.0
@@ -168,7 +170,7 @@ def _cells(x: Vector) -> tuple[Vector, Vector]:
 def _halved(
     at: Vector, cell: NDArray[np.intp], value: Vector, mass: Vector, *, up: bool, slack: Vector | float = 0.0
 ) -> Vector:
-    """Masses at points: each value's, which lies between points cell and cell + 1, to both."""
+    """Return masses at points: each value between points cell and cell + 1 is split between both."""
     off = _OFF + slack
     moved = value * (1.0 + off if up else 1.0 - off)
     share = np.clip((moved - at[cell]) / np.diff(at)[cell], 0.0, 1.0)
@@ -178,7 +180,7 @@ def _halved(
 
 
 def _added(one: _Law, other: _Law, *, up: bool) -> _Law:
-    """The law of the sum of two independent ones, on a grid of its own."""
+    """Return the law of the sum of two independent variables, on a grid of its own."""
     value = np.add.outer(one.at, other.at).ravel()
     mass = np.multiply.outer(one.mass, other.mass).ravel()
     at = _grid(value, mass)
@@ -189,9 +191,9 @@ def _added(one: _Law, other: _Law, *, up: bool) -> _Law:
 
 
 def _grid(value: Vector, mass: Vector) -> Vector:
-    """Points from 0 to the largest value: by Q's masses, by P's, and twice as many by logarithms.
+    """Return points from 0 to the largest value: by Q's masses, by P's, and twice as many by logarithms.
 
-    Where less than 1e-45 of Q lies below, or of P above, a few points suffice.
+    A few points suffice where less than 1e-45 of Q lies below, or of P above.
     """
     positive = value > 0.0
     value, mass = value[positive], mass[positive]
@@ -210,7 +212,7 @@ def _grid(value: Vector, mass: Vector) -> Vector:
 
 
 def _table(law: _Law, steps: int, *, mixture_first: bool) -> Losses:
-    """The losses log(S / t) of the mixture against Q, or their negatives."""
+    """Return the losses log(S / t) of the mixture against Q, or their negatives."""
     ratio = law.at / steps
     kept = (law.mass > 0.0) & (ratio > 0.0)
     alone, mixed, loss = law.mass[kept], law.mass[kept] * ratio[kept], np.log(ratio[kept])
@@ -221,9 +223,9 @@ def _table(law: _Law, steps: int, *, mixture_first: bool) -> Losses:
 
 
 def _raised(loss: Vector, first: Vector, infinite: float, impossible: float, error: float) -> Losses:
-    """The table with its masses raised by their error, relative, at the expense of the least loss.
+    """Return the table with its masses raised by their relative error; the least loss gives way.
 
-    Small losses are joined at the largest of them, so that what is left for it is positive.
+    Small losses are joined at the largest of them, so that the least loss keeps a positive mass.
     """
     share = 4.0 * error + 1e-11
     least = int(np.searchsorted(np.cumsum(first), max(_LOWEST, 64.0 * share), side="left"))
@@ -231,6 +233,6 @@ def _raised(loss: Vector, first: Vector, infinite: float, impossible: float, err
     infinite = infinite * (1.0 + share)
     first[0] = 1.0 - infinite - math.fsum(first[1:].tolist())
     if not (first[0] > 0.0 and share < _MOST_ERROR):
-        what = "a mixture whose losses rounding makes uncertain"
+        what = "a mixture with losses that rounding makes uncertain"
         raise CannotBound(what, where="mixture", remedy="add noise")
     return Losses(loss, first, first * np.exp(-loss), infinite, impossible)

@@ -1,9 +1,8 @@
 """The log moment of one run's privacy loss, log E_P[e^(tL)] = t D_(1+t)(P || Q), at any real t > 0.
 
-Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. Each value is
-an upper bound: it is raised by `ROUNDING` (32 u) times the sum of the magnitudes of the terms that were
-added, each of which takes fewer than ten roundings and calls of log1p, expm1 or sinh (4 u each), or by the
-quadrature's own bound.
+Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. Each value is an
+upper bound. It is raised by `ROUNDING` (32 u) times the sum of the magnitudes of its terms, each of which
+takes fewer than ten roundings and calls of log1p, expm1 or sinh (4 u each), or by the quadrature's own bound.
 """
 
 import functools
@@ -55,35 +54,34 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, PrivateSelection, dominating
 
-#: At least so much is taken to be left past a table's last loss.
+#: Least mass assumed past a table's last loss.
 _LEFT = 1e-300
-#: Powers of 2 by which larger orders are tried.
+#: Powers of 2 for the distances of larger orders that are tried.
 _FURTHER = range(-2, 13)
 #: t -> an upper bound on the log moment.
 LogMoment = Callable[[float], float]
 
 
 def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
-    """The log moment of one run, outside the event that reveals everything (`failure`).
+    """Return the log moment of one run, outside the event that reveals everything (`failure`).
 
-    Gaussian noise and the discrete Gaussian: rho t (t + 1) (Canonne, Kamath and Steinke 2020, Theorem 4; Bun
-    and Steinke 2016, Proposition 1.6), as for what is known to be rho-zCDP. Laplace: Mironov 2017, Table II;
-    for vectors too, as one coordinate is the worst split (`losses`). Randomized response: the sum over its
-    answers. Exponential: `bounded_range_log_moment`. What is known to be pure: randomized response's
-    (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the pair that
-    `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A table: the sum.
-    Sparse vector: `sparse_log_moment`. The best of several trials: `selected_log_moment`.
-    Shuffled: the sum over its table.
+    Gaussian noise, the discrete Gaussian and any rho-zCDP guarantee: rho t (t + 1) (Canonne, Kamath and
+    Steinke 2020, Theorem 4; Bun and Steinke 2016, Proposition 1.6). Laplace: Mironov 2017, Table II; for
+    vectors too, as one coordinate is the worst split (`losses`). Randomized response: the sum over its
+    answers. Exponential: `bounded_range_log_moment`. Any pure guarantee: randomized response's (Kairouz, Oh
+    and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the pair that `mixture_first`
+    names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A table: the sum. Sparse vector:
+    `sparse_log_moment`. The best of several trials: `selected_log_moment`. Shuffled: the sum over its table.
 
-    Under replace-one a sampled unit gains less (`losses`). Raises `CannotBound`: a parameter past what can be
-    computed.
+    Under replace-one, sampling amplifies less (`losses`). Raises `CannotBound`: a parameter is past the range
+    of the computation.
     """
     moment = _normal(mechanism, neighbouring, mixture_first=mixture_first)
     return lambda t: moment(t) + UNDERFLOW
 
 
 def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
-    """As `log_moment`; an upper bound only if it is not below the normal doubles."""
+    """Return what `log_moment` returns; it is an upper bound only if it is not below the normal doubles."""
     if isinstance(mechanism, PrivateSelection):  # its trials are mechanisms, not pairs
         return _selected(mechanism, neighbouring)
     pair = pair_of(mechanism)
@@ -136,7 +134,7 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
 
 
 def _added(pair: dominating.Added, mechanism: AnyMechanism) -> LogMoment:
-    """The least of all that a package's pair states; a table with an infinite loss has no moment."""
+    """Return the least bound that a package's pair states; a table with infinite loss has no moment."""
     known: list[Callable[[float], float | None]] = [pair.log_moment]
     with suppress(CannotBound):
         known.append(_quadratic(rho(mechanism)))
@@ -165,14 +163,14 @@ def _no_divergence(mechanism: AnyMechanism) -> CannotBound:
 def whole_log_moment(
     mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool
 ) -> LogMoment:
-    """As `log_moment`, with nothing left to a failure; `CannotBound` where some outputs reveal everything.
+    """Return `log_moment` without a failure event; `CannotBound` if some outputs reveal everything.
 
-    A table stops at a loss past which a mass d is left, and counts it as infinite, since it is to be
-    composed; the mechanism has no such outputs if its noise has not. With f its profile, its moment is the
-    integral of (t + 1) t y^(t - 1) f(y) over y > 0. Up to any Y f is at most the table's: its finite losses
-    and d, which adds (t + 1) d Y^t. Beyond, f(y) <= y^-s e^M(s) for every s > t and a crude bound M on the
-    log moment: by joint convexity a sample is no worse than what is sampled, at no order. That adds
-    (t + 1) t Y^(t - s) e^M(s) / (s - t); with Y^s = e^M(s) / d as much as d does, times t / (s - t).
+    A table stops at a loss past which a mass d is left. It counts that mass as infinite, because it is to be
+    composed; the mechanism has no such outputs if its noise has none. With profile f, its moment is the
+    integral of (t + 1) t y^(t - 1) f(y) over y > 0. Up to any Y f is at most the table's profile: its finite
+    losses and d, which adds (t + 1) d Y^t. Beyond, f(y) <= y^-s e^M(s) for every s > t and a crude bound M on
+    the log moment: by joint convexity, sampling makes the moment no worse at any order. That adds
+    (t + 1) t Y^(t - s) e^M(s) / (s - t). With Y^s = e^M(s) / d this is d's term times t / (s - t).
     """
     finite_part = log_moment(mechanism, neighbouring, mixture_first=mixture_first)
     pair = mechanism.dominating_pair()
@@ -193,7 +191,7 @@ def whole_log_moment(
     known = [rho_of(part) for part in parts]
     costs = [finite(up(one), mechanism) for one in known if one is not None]
     cost = max(costs, default=0.0)
-    if cost == 0.0 and lost == 0.0:  # losses that are all finite
+    if cost == 0.0 and lost == 0.0:  # all losses are finite
         return finite_part
     if cost == 0.0 or None in known:
         what = f"a {mechanism.kind} mechanism that may reveal everything has no finite Renyi divergence"
@@ -202,7 +200,7 @@ def whole_log_moment(
     crude = _quadratic(cost)
     if isinstance(pair, dominating.Mixture):
         crude = _of_each_shift(pair, crude, mixture_first=mixture_first)
-    # What is left past the last loss may be below every double.
+    # The mass past the last loss may be below every double.
     least = -math.log(max(lost, _LEFT))
 
     def moment(t: float) -> float:
@@ -220,10 +218,10 @@ def whole_log_moment(
 
 
 def _of_each_shift(pair: dominating.Mixture, whole: LogMoment, *, mixture_first: bool) -> LogMoment:
-    """log E (S / t)^a <= log E R^a <= log of the sum over shifts of k^(a - 1) p_i^a e^(a (a - 1) c_i^2 / 2).
+    """Bound log E (S / t)^a <= log E R^a <= log of the sum of k^(a - 1) p_i^a e^(a (a - 1) c_i^2 / 2).
 
-    For the k shifts of one answer, by the convexity of x^a; of the largest one alone it is `whole`. In the
-    other order, no loss exceeds -log p for the probability p of no shift.
+    The sum runs over the k shifts of one answer, by the convexity of x^a; `whole` is the bound for the
+    largest shift alone. In the other order, no loss exceeds -log p for the probability p of no shift.
     """
     if not mixture_first:
         moved = up(sum((p for c, p in zip(pair.shifts, pair.weights, strict=True) if c > 0), Fraction(0)))
@@ -249,7 +247,7 @@ def _of_each_shift(pair: dominating.Mixture, whole: LogMoment, *, mixture_first:
 
 
 def _log(weight: Fraction) -> float:
-    """The logarithm of a weight in (0, 1], which may be below every double; good to a few u."""
+    """Return the logarithm of a weight in (0, 1], which may be below every double; accurate to a few u."""
     below = weight.denominator.bit_length() - weight.numerator.bit_length()
     if below < 1000:
         return math.log(weight)
@@ -257,7 +255,7 @@ def _log(weight: Fraction) -> float:
 
 
 def failure(mechanism: AnyMechanism) -> float:
-    """The probability with which one run may reveal everything; its log moment covers all else."""
+    """Return the probability that one run reveals everything; its log moment covers all other events."""
     pair = mechanism.dominating_pair()
     if isinstance(pair, dominating.Approx):
         return pair.delta
@@ -274,7 +272,7 @@ def failure(mechanism: AnyMechanism) -> float:
     lambda sensitivity, _: np.zeros_like(sensitivity), lambda sensitivity, _: np.zeros_like(sensitivity)
 )
 def failure_cost(mechanism: AnyMechanism) -> float:
-    """-log(1 - failure), which adds up; rounded up, and infinite for a certain failure."""
+    """Return -log(1 - failure), which adds up; rounded up, and infinite for a certain failure."""
     probability = failure(mechanism)
     if probability >= 1.0:
         what = f"a {mechanism.kind} mechanism that may reveal everything"
@@ -285,10 +283,10 @@ def failure_cost(mechanism: AnyMechanism) -> float:
 
 
 def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
-    """Randomized response: log of (e^((t+1) epsilon) + (k - 2) + e^(-t epsilon)) / (e^epsilon + k - 1).
+    """Return log of (e^((t+1) epsilon) + (k - 2) + e^(-t epsilon)) / (e^epsilon + k - 1), k categories.
 
-    For two categories log(1 + 2 sinh((t+1) epsilon/2) sinh(t epsilon/2) / cosh(epsilon/2)), in which nothing
-    cancels; with more, the loss is 0 with probability 1 - w, w = (1 + e^epsilon)/(e^epsilon + k - 1).
+    For two categories it is log(1 + 2 sinh((t+1) epsilon/2) sinh(t epsilon/2) / cosh(epsilon/2)), without
+    cancellation. With more, the loss is 0 with probability 1 - w, w = (1 + e^epsilon)/(e^epsilon + k - 1).
     """
     a, b = t * epsilon, (t + 1.0) * epsilon
     if b < 30.0:
@@ -299,7 +297,7 @@ def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
     if categories == 2:
         return binary
     shrunk = math.exp(-epsilon)
-    # More categories make w smaller; a float cannot be multiplied by an integer past every double.
+    # More categories make w smaller. A float cannot be multiplied by an integer past every double.
     w = (1.0 + shrunk) / (1.0 + (min(categories, 10**300) - 1) * shrunk)
     if binary < 30.0:
         return math.log1p(w * math.expm1(binary)) * (1.0 + ROUNDING)
@@ -307,10 +305,10 @@ def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
 
 
 def laplace_log_moment(t: float, epsilon: float) -> float:
-    """Laplace noise: log of ((t+1) e^(t epsilon) + t e^(-(t+1) epsilon)) / (2t + 1)."""
+    """Return Laplace noise's log of ((t+1) e^(t epsilon) + t e^(-(t+1) epsilon)) / (2t + 1)."""
     a, b = t * epsilon, (t + 1.0) * epsilon
     if a < 30.0:
-        # As (t + 1) a = t b, the first-order terms of expm1 cancel exactly; what is left is positive.
+        # As (t + 1) a = t b, the first-order terms of expm1 cancel exactly; the rest is positive.
         excess = ((t + 1.0) * _second_order(a) + t * _second_order(-b)) / (2.0 * t + 1.0)
         return math.log1p(excess) * (1.0 + 2.0 * ROUNDING)
     ratio = t / (t + 1.0)
@@ -318,12 +316,12 @@ def laplace_log_moment(t: float, epsilon: float) -> float:
 
 
 def bounded_range_log_moment(t: float, epsilon: float) -> float:
-    """A choice of bounded range: the losses lie in [h - epsilon, h] for some h.
+    """Return the log moment of a choice of bounded range: losses lie in [h - epsilon, h] for some h.
 
-    E_P[e^(tL)] is convex in e^-L, whose mean is 1, so the two ends are the worst case; over h the largest
+    E_P[e^(tL)] is convex in e^-L, whose mean is 1, so the two ends are the worst case. Over h the largest
     value is (E - w)^(t+1) t^t / ((t+1)^(t+1) (1 - w)^t (E - 1)) with E = e^epsilon, w = e^(-t epsilon) (after
-    Dong, Durfee and Rogers 2020). Never above epsilon^2/8 t (t + 1) (Cesar and Rogers 2021), which is
-    used where the closed form's rounding is larger than its value.
+    Dong, Durfee and Rogers 2020). It is never above epsilon^2/8 t (t + 1) (Cesar and Rogers 2021), which is
+    used where the closed form's rounding exceeds its value.
     """
     quadratic = (t * epsilon) * ((t + 1.0) * epsilon / 8.0) * (1.0 + ROUNDING)
     lost = -math.expm1(-t * epsilon)  # 1 - w
@@ -332,13 +330,13 @@ def bounded_range_log_moment(t: float, epsilon: float) -> float:
     gained = math.expm1(epsilon)  # E - 1
     first, second = (t + 1.0) * math.log(gained + lost), -(t + 1.0) * math.log1p(t)
     exact = _raised(first, second, t * math.log(t), -t * math.log(lost), -math.log(gained))
-    slack = ROUNDING * (2.0 * t + 1.0)  # the logarithms' arguments are good to a few u
+    slack = ROUNDING * (2.0 * t + 1.0)  # the logarithms' arguments are accurate to a few u
     return min(quadratic, response_log_moment(t, epsilon), exact + slack)
 
 
 def _quadratic(cost: float) -> LogMoment:
     def moment(t: float) -> float:
-        # Neither product may underflow or overflow where the whole does not.
+        # Neither product may underflow or overflow if the result does not.
         moved = cost * (t * (t + 1.0)) if t < 1e150 else cost * t * (t + 1.0)
         return moved * (1.0 + ROUNDING) if cost > 0.0 else 0.0
 
@@ -346,7 +344,7 @@ def _quadratic(cost: float) -> LogMoment:
 
 
 def _selected(mechanism: PrivateSelection, neighbouring: Neighbouring) -> LogMoment:
-    """By the larger of a trial's moments in either order of the data sets."""
+    """Return the log moment from the larger of a trial's moments in both orders of the data sets."""
     made = [(one.mechanism, one.count) for one in mechanism.releases]
     orders = [
         [(whole_log_moment(one, neighbouring, mixture_first=first), count) for one, count in made]
@@ -384,16 +382,16 @@ def _sampled(
         if rate == 1.0:
             return lambda t: laplace_log_moment(t, epsilon)
         whole = finite(up(inner.epsilon), mechanism)
-        SampledLaplaceTerm(whole, rate)  # refuses what cannot be computed
+        SampledLaplaceTerm(whole, rate)  # raises if it cannot be computed
         return _by_quadrature(SampledLaplaceFactor(whole, rate, 1.0, mixture_first))
     own = replaced_part(pair) if replaced else None
     if own is not None:
-        ReplacedGaussianTerm(own, rate)  # as above
+        ReplacedGaussianTerm(own, rate)  # raises too
         return _by_quadrature(ReplacedGaussianFactor(own, rate, 1.0, mixture_first=True))
     if inner.mu == 0 or replaced or rate == 1.0:
         return _quadratic(finite(up(inner.mu_squared / 2), mechanism))
     mu = finite(up(inner.mu), mechanism)
-    SampledGaussianTerm(mu, rate)  # as above
+    SampledGaussianTerm(mu, rate)  # raises too
     return _by_quadrature(SampledGaussianFactor(mu, rate, 1.0, mixture_first))
 
 
@@ -407,7 +405,7 @@ def _by_quadrature(factor: SampledGaussianFactor | SampledLaplaceFactor) -> LogM
 
 def _tabulated(table: dominating.Table, t: float) -> float:
     rows = zip(table.losses, table.probabilities, strict=True)
-    # Each exponent's own rounding is moved into it, so that a long table adds no more than its terms do.
+    # Each exponent includes its own rounding, so a long table needs no further allowance.
     raised = [_raised(t * loss, math.log(p)) for loss, p in rows if p > 0.0]
     peak = max(raised, default=-math.inf)
     if not math.isfinite(peak):
@@ -418,7 +416,7 @@ def _tabulated(table: dominating.Table, t: float) -> float:
 
 
 def _second_order(x: float) -> float:
-    """e^x - 1 - x, at least 0, without cancellation."""
+    """Return e^x - 1 - x, at least 0, without cancellation."""
     if abs(x) > 0.5:
         return math.expm1(x) - x
     series = 0.0

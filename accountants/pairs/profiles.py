@@ -1,13 +1,13 @@
-"""Proved privacy profiles as tables of losses, which compose like any other.
+"""Proved privacy profiles as tables of losses, which compose like other tables.
 
 A profile f(y) >= delta(log y) is convex in y = e^epsilon and belongs to a pair that dominates (Zhu, Dong and
-Wang 2022, Proposition 10). What is known of it at points y_0 < ... < y_n, f(y_j) <= d_j, bounds it in between
-by the greatest convex function below the points, since f is convex; beyond y_n, as f falls, by d_n. That is
-again a profile: its slope rises at its corners, and a rise of s at y is Q's mass s and P's mass y s at the
-loss log y; d_n is P's mass at the infinite loss. (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022.)
+Wang 2022, Proposition 10). Given bounds f(y_j) <= d_j at points y_0 < ... < y_n, the greatest convex function
+below the points bounds f in between, since f is convex. Beyond y_n f falls, so d_n bounds it. The result is
+again a profile: its slope rises at its corners. A rise of s at y is Q's mass s and P's mass y s at the loss
+log y; d_n is P's mass at the infinite loss. (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022.)
 
-A relation that is symmetric has f(y) = 1 - y + y f(1 / y), so that y >= 1 says all: Q has P's masses at the
-opposite losses, and what is left over has loss 0.
+A symmetric relation has f(y) = 1 - y + y f(1 / y), so y >= 1 determines the profile: Q has P's masses at the
+opposite losses, and the remaining mass has loss 0.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
 _FINE, _COARSE = 1024, 160  # points of a curve in its bulk, and in its tail
-_RAISED = 1e-12  # by which values of a curve are raised, relative: more than their rounding
-_LEAST = 1e-300  # to which masses are raised
+_RAISED = 1e-12  # relative raise of a curve's values, larger than their rounding
+_LEAST = 1e-300  # least mass; smaller ones are raised to it
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """A pair by its finite losses, increasing, with the masses of either distribution; [rows]."""
+    """A pair: its finite losses, increasing, with the masses of both distributions; [rows]."""
 
     loss: Vector
     first: Vector  # the masses of P
@@ -53,7 +53,7 @@ class Losses:
     impossible: float  # Q's mass where P has none
 
     def delta(self, epsilon: Vector) -> Vector:
-        """The profile at increasing epsilons, with nothing but sums of positive numbers; [points]."""
+        """Return the profile at increasing epsilons, from sums of positive numbers only; [points]."""
         place = np.unique(np.concatenate([self.loss, epsilon]))
         mass, moved = np.zeros(len(place)), np.zeros(len(place))
         at = np.searchsorted(place, self.loss)
@@ -62,16 +62,16 @@ class Losses:
         for i in range(len(place) - 1, -1, -1):
             moved[i] = found = found + total
             above = above + mass[i]
-            if i:  # down to the next point, e^(epsilon - loss) falls for all that lies above
+            if i:  # at the next lower point, e^(epsilon - loss) falls for all mass above
                 gap = float(place[i] - place[i - 1])
                 total, above = -math.expm1(-gap) * above, math.exp(-gap) * above
         return moved[np.searchsorted(place, epsilon)]
 
     @functools.cached_property
     def term(self) -> DiscreteTerm:
-        """The table that is composed. Losses are raised by their rounding, which takes from Q alone."""
+        """The table for composition; losses are raised by their rounding, which reduces only Q."""
         some = self.first > 0.0
-        # Losses that rounding makes equal, or worse, are counted as the largest of them.
+        # Losses that rounding makes equal or unordered are counted as the largest of them.
         raised = np.maximum.accumulate(self.loss[some] + 16.0 * UNIT * np.abs(self.loss[some]))
         if not (len(raised) and float(np.abs(raised).max()) <= LARGEST_PARAMETER):
             raise CannotBound("a sampled run's privacy loss exceeds 1e6", where="losses", remedy="add noise")
@@ -84,20 +84,20 @@ class Losses:
 
 
 def symmetric(epsilon: Vector, delta: Vector) -> Losses:
-    """The least pair of a symmetric relation whose profile is at most `delta` [points] at `epsilon`.
+    """Return the least pair of a symmetric relation with profile at most `delta` [points] at `epsilon`.
 
-    `epsilon` increases from 0. Raises `CannotBound`: rounding is in the way.
+    `epsilon` increases from 0. Raises `CannotBound`: rounding makes the profile impossible.
     """
     delta = np.minimum.accumulate(np.minimum(delta * (1.0 + _RAISED), 1.0))
     apart = np.append(np.diff(epsilon), 1.0) > 0.0
     epsilon, delta = epsilon[apart], delta[apart]
     corners, slopes = _convex(epsilon, delta)
-    # The piece from -loss to loss has the slope (1 - delta) / (1 + e^loss): none after it is steeper.
+    # The piece from -loss to loss has the slope (1 - delta) / (1 + e^loss); later pieces are not steeper.
     log_middle = np.log1p(-delta[corners]) - np.logaddexp(0.0, epsilon[corners])
     start = int(np.argmax(np.append(slopes, -math.inf) <= log_middle))
     loss, wanted = epsilon[corners][start:], delta[corners][start:]
     log_second = np.append(slopes[start:], -math.inf)
-    if start:  # then nothing has the loss 0
+    if start:  # no mass has loss 0
         loss, wanted = np.append(0.0, loss), np.append(0.0, wanted)
         log_second = np.append(log_middle[start], log_second)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -123,7 +123,7 @@ def symmetric(epsilon: Vector, delta: Vector) -> Losses:
 
 
 def _convex(epsilon: Vector, delta: Vector) -> tuple[list[int], list[float]]:
-    """The corners of the greatest convex function below the points, and the log slopes that follow each."""
+    """Return the corners of the greatest convex function below the points, and the log slopes after them."""
     at, value = epsilon.tolist(), delta.tolist()
 
     def log_slope(i: int, j: int) -> float:
@@ -147,9 +147,9 @@ def _convex(epsilon: Vector, delta: Vector) -> tuple[list[int], list[float]]:
 
 @functools.lru_cache(maxsize=256)
 def inner_losses(pair: dominating.Inner) -> Losses:
-    """The losses of a mechanism that is going to be sampled, for a symmetric relation.
+    """Return the losses of a mechanism to be sampled, for a symmetric relation.
 
-    Raises `CannotBound`: nothing is known from which a profile follows.
+    Raises `CannotBound`: no known bound gives a profile.
     """
     match pair:
         case dominating.Gaussian():
@@ -188,7 +188,7 @@ def _of(points: Vector, delta: Callable[[float], float]) -> Losses:
 
 
 def gaussian_points(mu: float) -> Vector:
-    """Standard deviations: closest where most losses lie, mu / 2 and 8 more; to where 1e-300 is left."""
+    """Return epsilons, densest where most losses lie (mu / 2 and 8 deviations more), until 1e-300 is left."""
     bulk = 0.5 * mu + 8.0
     return np.append(np.linspace(0.0, bulk, _FINE), np.linspace(bulk, mu + 38.0, _COARSE)[1:])
 
@@ -202,7 +202,7 @@ def _gaussian(mu: float) -> Losses:
 
 
 def _response(epsilon: float, delta: float) -> Losses:
-    """Everything with probability delta, else randomized response: its profile has no other corners."""
+    """Return randomized response with delta for revealing everything: its profile has no other corners."""
     likely = (1.0 - delta) / (1.0 + math.exp(-epsilon))
     losses, masses = np.array([-epsilon, epsilon]), np.array([likely * math.exp(-epsilon), likely])
     if epsilon == 0.0:
@@ -211,7 +211,7 @@ def _response(epsilon: float, delta: float) -> Losses:
 
 
 def _of_term(term: DiscreteTerm | ApproxTerm | PureTerm | RandomizedResponseTerm) -> Losses:
-    """A table that bounds both orders of every pair: its profile for epsilon >= 0, made symmetric."""
+    """Return a table for both orders of every pair: its profile for epsilon >= 0, made symmetric."""
     if not isinstance(term, DiscreteTerm):
         return _response(term.epsilon, term.delta if isinstance(term, ApproxTerm) else 0.0)
     given = np.array(term.probabilities)
@@ -222,7 +222,7 @@ def _of_term(term: DiscreteTerm | ApproxTerm | PureTerm | RandomizedResponseTerm
 
 
 def _bounded_range(range_: float, x: float) -> float:
-    """The delta at epsilon x of a `BoundedRangeTerm`."""
+    """Return the delta at epsilon x of a `BoundedRangeTerm`."""
     return math.expm1(0.5 * (range_ - x)) ** 2 * math.exp(x) / math.expm1(range_)
 
 

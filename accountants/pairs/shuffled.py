@@ -1,16 +1,16 @@
 """Shuffled answers: the profile of one among many coins, as a table of losses.
 
-Of c + 1 coins one shows heads with probability e/(e + 1) or 1/(e + 1), e = e^epsilon0, and the others are
-fair. With a heads and b = c + 1 - a tails the loss is log((e a + b)/(a + e b)), which rises with a, so that
+One of c + 1 coins shows heads with probability e/(e + 1) or 1/(e + 1), e = e^epsilon0; the others are fair.
+With a heads and b = c + 1 - a tails the loss is log((e a + b)/(a + e b)), which rises with a, so that
 
     delta_c(epsilon) = max over a of (e - E)/(e + 1) P(A = a - 1) - (E - 1) P(A >= a),
 
 E = e^epsilon, for the heads A of the c fair ones. It falls with c, since another fair coin can be added. The
-number c is random: between neighbours of a grid of numbers it counts as the lower one, and P(c < next one) is
-rounded up where sums by parts are taken.
+number c is random. Between neighbours of a grid of numbers it counts as the lower one, and P(c < next one) is
+rounded up in summation by parts.
 
-P(A >= a) and P(c <= .) are incomplete beta functions of scipy's, whose relative error is assumed to be at
-most 2e-10; tests/accountants/pairs holds them against ball arithmetic. P(A = a) is Stirling's series.
+P(A >= a) and P(c <= .) are incomplete beta functions of scipy, with an assumed relative error of at most
+2e-10; tests/accountants/pairs checks them against ball arithmetic. P(A = a) is Stirling's series.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
 _ASSUMED = 2e-10
-_MOST_USERS = 10**9  # more of them protect no less
+_MOST_USERS = 10**9  # more users count as this many: they protect at least as much
 _FINE, _COARSE = 1536, 256  # points of the profile in its bulk, and in its tail
-#: Of c, in deviations: far below its mean, and around it, close enough for a quarter of a percent.
+#: Grid of c in deviations: far below its mean, and near it dense enough for a quarter of a percent.
 _FAR, _NEAR, _NEAR_IF_MANY = np.arange(-38.0, -9.0), np.arange(-9.0, 6.1, 0.125), np.arange(-9.0, 6.1, 0.5)
 _MANY = 100.0
 
 
 @functools.lru_cache(maxsize=256)
 def shuffled_losses(pair: dominating.Shuffled) -> Losses:
-    """A pair that dominates; `CannotBound` where epsilon0 is past what can be computed."""
-    epsilon0 = max(pair.epsilon, 1e-9)  # with less, rounding is larger
+    """Return a pair that dominates; `CannotBound` if epsilon0 is past the range of the computation."""
+    epsilon0 = max(pair.epsilon, 1e-9)  # below, rounding is larger
     if not epsilon0 <= LARGEST_PARAMETER:
         what = f"shuffled answers of epsilon = {epsilon0!r}"
         raise CannotBound(what, where="mechanism shuffled", remedy="randomize more")
@@ -50,8 +50,8 @@ def shuffled_losses(pair: dominating.Shuffled) -> Losses:
         likely = 1.0 / (1.0 + (min(pair.categories, 10**300) - 1) * shrunk)  # e/(e + k - 1)
         own = min(1.0, likely * (1.0 + shrunk) * (1.0 + 1e-12))
         delta = np.minimum(delta, own * _among(points, epsilon0, others, 2.0 * shrunk * likely))
-    delta[:-1] += 1e-300  # what underflowed
-    if delta[0] > 1.0 - 1e-12:  # no coins beside a user's own
+    delta[:-1] += 1e-300  # covers underflow
+    if delta[0] > 1.0 - 1e-12:  # no coins other than the user's own
         likely = 1.0 / (1.0 + shrunk)
         masses = np.array([max(shrunk * likely, 1e-300), likely])
         return Losses(np.array([-epsilon0, epsilon0]), masses, masses[::-1], 0.0, 0.0)
@@ -59,7 +59,7 @@ def shuffled_losses(pair: dominating.Shuffled) -> Losses:
 
 
 def _among(points: Vector, epsilon0: float, others: int, chance: float) -> Vector:
-    """The profile among a binomial number of coins; chance is rounded down, as fewer coins protect less."""
+    """Return the profile among a binomial number of coins; `chance` is rounded down: fewer protect less."""
     coins, below = _coins(others, chance * (1.0 - 1e-12))
     delta = np.zeros(len(points))
     rest = np.zeros(len(points))  # the profile at the next larger number of coins
@@ -71,7 +71,7 @@ def _among(points: Vector, epsilon0: float, others: int, chance: float) -> Vecto
 
 
 def _coins(others: int, chance: float) -> tuple[Vector, Vector]:
-    """Numbers of coins, from 0 on, and for each an upper bound on the probability to be below the next."""
+    """Return numbers of coins from 0 on, each with an upper bound on the probability to be below the next."""
     mean, deviation = others * chance, math.sqrt(others * chance * (1.0 - chance))
     if others <= 512:
         numbers = np.arange(others + 1, dtype=np.float64)
@@ -91,10 +91,10 @@ def _points(epsilon0: float, spread: float) -> Vector:
 
 
 def _delta(epsilon: Vector, epsilon0: float, coins: float) -> Vector:
-    """An upper bound on delta_c at epsilons in [0, epsilon0]; [points]."""
+    """Return an upper bound on delta_c at epsilons in [0, epsilon0]; [points]."""
     gained = -np.expm1(epsilon - epsilon0) / (1.0 + math.exp(-epsilon0))
     share = np.expm1(-(epsilon + epsilon0)) / (math.expm1(-epsilon0) * (1.0 + np.exp(-epsilon)))
-    # Where rounding takes the next a, what is lost is the outcome whose loss is epsilon but for rounding.
+    # If rounding selects the next a, it drops only the outcome whose loss is epsilon up to rounding.
     a = np.clip(np.ceil((coins + 1.0) * share), 1.0, coins + 1.0)
     inside = a <= coins
     more = np.where(inside, scipy.special.betainc(a, np.where(inside, coins - a + 1.0, 1.0), 0.5), 0.0)
@@ -103,7 +103,7 @@ def _delta(epsilon: Vector, epsilon0: float, coins: float) -> Vector:
 
 
 def _mass(heads: Vector, coins: float) -> Vector:
-    """P(A = heads) for so many fair coins, to 1e-11; coins at least 0."""
+    """Return P(A = heads) for `coins` fair coins, to 1e-11; coins at least 0."""
     if coins < 64.0:
         row = np.array([math.comb(int(coins), a) for a in range(int(coins) + 1)], dtype=np.float64)
         return np.asarray(row[heads.astype(np.int64)] * 0.5**coins)
@@ -117,7 +117,7 @@ def _mass(heads: Vector, coins: float) -> Vector:
 
 
 def _relative_entropy(x: Vector) -> Vector:
-    """((1 + x) log(1 + x) + (1 - x) log(1 - x))/2, without cancellation; |x| below 1."""
+    """Return ((1 + x) log(1 + x) + (1 - x) log(1 - x))/2, without cancellation; |x| below 1."""
     square, series = x * x, np.zeros(len(x))
     for j in range(12, 0, -1):  # x^2j/(2j (2j - 1))
         series = square * (1.0 / (2 * j * (2 * j - 1)) + series)
@@ -126,7 +126,7 @@ def _relative_entropy(x: Vector) -> Vector:
 
 
 def _stirling(n: Vector) -> Vector:
-    """log n! less Stirling's formula, n at least 1."""
+    """Return log n! minus Stirling's formula, n at least 1."""
     small = n < 16.0
     near = np.where(small, n, 1.0)
     direct = scipy.special.gammaln(near + 1.0) - (near + 0.5) * np.log(near) + near

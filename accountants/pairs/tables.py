@@ -1,4 +1,4 @@
-"""Mechanisms with finitely many losses as tables of them: their own worst pairs, loss by loss."""
+"""Mechanisms with finitely many losses as tables: their own worst pairs, loss by loss."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from dpaudit.accountants.privacy_loss.terms import ApproxTerm, DiscreteTerm, Pur
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-MOST_MOVES = 1024  # noise that is moved further has its pair replaced by any of the same epsilon
-LEAST = 1e-300  # to which probabilities are raised, so that none vanishes
+MOST_MOVES = 1024  # noise that moves further uses the worst pair of the same epsilon
+LEAST = 1e-300  # least probability; smaller ones are raised to it, so that none vanishes
 
 
 def response_term(pair: dominating.Response) -> RandomizedResponseTerm | DiscreteTerm:
-    """Two inputs' answers: either input itself, or, with loss 0, one of the other categories.
+    """Return the pair of two inputs' answers: either input or, with loss 0, one of the other categories.
 
-    For any two inputs the law is the same, hence it is the worst pair in either order.
+    For any two inputs the law is the same, so it is the worst pair in either order.
     """
     epsilon, others = pair.epsilon, pair.categories - 2
     if not others:
@@ -33,7 +33,7 @@ def response_term(pair: dominating.Response) -> RandomizedResponseTerm | Discret
 
 
 def discrete_laplace_term(pair: dominating.DiscreteLaplace) -> tuple[PureTerm | DiscreteTerm, ...]:
-    """The pair of one coordinate moved by the whole sensitivity d, an integer; none for d = 0.
+    """Return the pair of one coordinate moved by the whole sensitivity d, an integer; no pair for d = 0.
 
     Clamp the output to [0, d], a sufficient statistic x with dP/dQ = e^((d - 2 x) q), q = 1 / scale, r = e^-q
     and P(x >= t) = r^t / (1 + r) for 1 <= t <= d. It dominates every split over coordinates, as in
@@ -47,9 +47,9 @@ def discrete_laplace_term(pair: dominating.DiscreteLaplace) -> tuple[PureTerm | 
     step = _finite(1 / pair.scale)
     if moves == 1:
         return (PureTerm(step),)
-    if moves > MOST_MOVES:  # any pair of this epsilon
+    if moves > MOST_MOVES:  # the worst pair of this epsilon
         return (PureTerm(_finite(moves / pair.scale)),)
-    # Rounded up to so few bits that all multiples are exact.
+    # Rounded up to few enough bits that all multiples are exact.
     bits = 53 - moves.bit_length()
     mantissa, power = math.frexp(step)
     step = math.ldexp(math.ceil(math.ldexp(mantissa, bits)), power - bits)
@@ -61,13 +61,13 @@ def discrete_laplace_term(pair: dominating.DiscreteLaplace) -> tuple[PureTerm | 
 
 
 def table_term(table: dominating.Table) -> ApproxTerm | DiscreteTerm:
-    """The table's rows: the table dominates both orders of every pair (its obligation), so one order will do.
+    """Return the table's rows; the table dominates both orders of every pair, so one order is enough.
 
-    A mechanism whose largest loss in both orders is e, but for a probability, is (e, delta)-DP: where the
-    table implies no more than that - Q may have mass where P has none -, that pair is the better one.
+    A mechanism with largest loss e in both orders, except with probability delta, is (e, delta)-DP. If the
+    table implies no more than that (Q may have mass where P has none), the pair of (e, delta)-DP is better.
     """
     infinite = min(1.0, infinite_mass(table))
-    # Masses that add up to more than 1 beyond rounding: what they exceed it by is counted as infinite loss.
+    # If masses add up to more than 1 beyond rounding, the excess counts as infinite loss.
     total = sum(map(Fraction, table.probabilities)) + Fraction(table.infinity)
     if total > 1 + len(table.losses) * Fraction(1, 2**52):
         infinite = min(1.0, up(Fraction(infinite) + total - 1))
@@ -87,10 +87,10 @@ def _finite(exact: Fraction) -> float:
 
 
 def _says_no_more(rows: Sequence[tuple[float, float]], crude: ApproxTerm) -> bool:
-    """Whether delta by the rows is nowhere below (1 - y e^-e) / (1 + e^-e), y = e^x: a choice, not a bound.
+    """Return whether delta by the rows is nowhere below (1 - y e^-e) / (1 + e^-e), y = e^x.
 
-    For |x| <= e that is a line in y, at y = e^-e never above the rows' curve; and that is convex in y: its
-    kinks decide.
+    Both answers give a bound. For |x| <= e that is a line in y, at y = e^-e never above the rows' curve,
+    which is convex in y: its kinks decide.
     """
     loss, probability = np.array(rows).T
     above = np.cumsum(probability[::-1])[::-1]

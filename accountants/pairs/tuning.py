@@ -1,9 +1,9 @@
-"""Private selection: the divergences of the best of a random number of trials, from those of one.
+"""Private selection: the divergences of the best of a random number of trials, from one trial's divergences.
 
-With f the generating function of K and q, q' the probabilities of at most a given score, an output that has
-the probabilities p, p' in one trial has p f'(q) and p' f'(q'), averaged alike over ties; by joint convexity
-the moment of the best is at most the trial's times the largest f'(q)^alpha f'(q')^(1 - alpha) that its
-privacy allows, plus P(K = 0) (Papernot and Steinke 2022, Lemma 7, Theorems 2 and 6).
+Let f be the generating function of K, and q, q' the probabilities of at most a given score. An output with
+probabilities p, p' in one trial has p f'(q) and p' f'(q'), averaged equally over ties. By joint convexity the
+moment of the best is at most the trial's times the largest f'(q)^alpha f'(q')^(1 - alpha) that its privacy
+allows, plus P(K = 0) (Papernot and Steinke 2022, Lemma 7, Theorems 2 and 6).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dpaudit.accountants.closed_forms.conversions import ROUNDING
 from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.mechanisms.selecting.tuning import NegativeBinomial, Poisson
 
-_FURTHEST = 60.0  # logarithm of an order that is tried
+_FURTHEST = 60.0  # logarithm of the largest order tried
 
 
 def selected_log_moment(
     repetitions: NegativeBinomial | Poisson, trial: Callable[[float], float], pure: float
 ) -> Callable[[float], float]:
-    """t -> an upper bound on t times the divergence of order 1 + t of the best trial.
+    """Return t -> an upper bound on t times the divergence of order 1 + t of the best trial.
 
-    `trial` is the same of one trial, in either order of the data sets, and `pure` its epsilon, or infinite.
+    `trial` is the same for one trial, in either order of the data sets; `pure` is its epsilon, or infinite.
     """
     if isinstance(repetitions, Poisson):
         return functools.partial(_poisson, repetitions.mean, trial)
@@ -38,7 +38,7 @@ def selected_log_moment(
 
 
 def _cheapest(trial: Callable[[float], float], pure: float, log_inverse: float) -> float:
-    """The least (1 - 1/b) epsilon(b) + log(1/gamma)/b over orders b; at b = 1 and at infinity known."""
+    """Return the least (1 - 1/b) epsilon(b) + log(1/gamma)/b over orders b; b = 1 and infinity are known."""
 
     def cost(log_t: float) -> float:
         t = math.exp(log_t)
@@ -48,15 +48,15 @@ def _cheapest(trial: Callable[[float], float], pure: float, log_inverse: float) 
 
 
 def _poisson(mean: float, trial: Callable[[float], float], t: float) -> float:
-    # Rounded down: the delta of a smaller epsilon is larger.
+    # Rounded down: a smaller epsilon has a larger delta.
     epsilon = math.log1p(1.0 / t) * (1.0 - ROUNDING)
     moment = trial(t) + t * mean * curve(trial, epsilon) + math.log(mean)
-    # log(e^moment + e^-mean), the latter for no trial at all.
+    # log(e^moment + e^-mean); the second term is for no trial at all.
     return _up(moment + math.log1p(math.exp(-mean - moment)))
 
 
 def curve(moment: Callable[[float], float], epsilon: float) -> float:
-    """delta at epsilon that log moments imply (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    """Return delta at epsilon that log moments imply (Canonne, Kamath and Steinke 2020, Proposition 12)."""
 
     def log_delta(log_t: float) -> float:
         t = math.exp(log_t)
@@ -68,7 +68,7 @@ def curve(moment: Callable[[float], float], epsilon: float) -> float:
 
 
 def _least(function: Callable[[float], float]) -> float:
-    """A value near the least of a function of log t with one minimum; where it is infinite, to the right."""
+    """Return a value near the least of a function of log t with one minimum, infinite only to its right."""
     here = 0.0
     while not (at_here := function(here)) < math.inf and here > -_FURTHEST:
         here -= 1.0

@@ -218,7 +218,7 @@ def test_a_slip_of_the_second_accountant_is_reported_too(monkeypatch: pytest.Mon
         "from_laplace_mechanism",
         lambda parameter, **rest: right(parameter=parameter / 1.2, **rest),
     )
-    with pytest.raises(CannotBound, match="dp-accounting PLD makes it"):
+    with pytest.raises(CannotBound, match="dp-accounting PLD computes"):
         calibrate(LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), count=5)
 
 
