@@ -230,12 +230,10 @@ def known(name: str, value: Any, where: str) -> Any:
         value = filled({"part": value} if isinstance(value, str) else value, RECORDS[name], where)
     elif name in CHOICES:
         right = str(value) in CHOICES[name].split()
-    elif name in ("algorithm", "unit", "label", "sample", "justification"):
-        right = isinstance(value, str) and value.strip() != ""
+    elif name in ("algorithm", "unit", "label", "sample", "justification", "parameters"):
+        right = isinstance(value, dict if name == "parameters" else str) and str(value).strip() != ""
     elif tests:
         right = type(value) in (int, float) and all(test(value) for test in tests)
-    elif name == "parameters":
-        right = isinstance(value, dict)
     require(right, f"{where}: {str(value)[:60]} is impossible")
     return value
 
@@ -264,8 +262,7 @@ def read_ledger(text: bytes) -> Ledger:
         records.append(filled(value, RECORDS[kind], where))
     whole = not end and len(records) > 2 and records[-1]["releases"] == len(records) - 2
     require(whole, "the ledger: it was cut short, or has no releases, or its footer counts others")
-    header, *releases, _ = records
-    trust = header["trust_model"]
+    header, releases, trust = records[0], records[1:-1], records[0]["trust_model"]
     require(header["schema"] == "dpaudit.ledger/1", f"header.schema: {header['schema']!r} is not known here")
     require((header["schedule"] == "filtered") == ("budget" in header), "header.budget: a filter has one")
     require(trust == "local" or "users" not in header, "header.users: they are those of local trust")
@@ -360,6 +357,7 @@ def reach(mechanism: Record) -> Fraction:
     One participation: the largest column. Toeplitz, falling: the earliest steps (Kalinin and Lampert 2024).
     """
     strategy, steps, separation = mechanism["strategy"], mechanism["steps"], mechanism["separation"]
+    require(steps <= 2**20, f"a matrix of {steps} steps", Unknown)
     times, sums = min(mechanism["participations"], -(-steps // separation)), [0.0] * steps
     if strategy["kind"] == "lower-triangular":
         require(times == 1, "a strategy that is written out, with more than one participation", Unknown)
@@ -444,10 +442,10 @@ def divergence(pair: Pair, order: Fraction, relation: str) -> Fraction:
         return max(divergence(one, order, relation) for one in pair[2:4])  # by convexity: no amplification
     if kind == "sparse":
         _, threshold, alone, sides, answers, steps = pair
-        some = range(min(answers, steps) + 1)
-        count = sum(math.comb(steps, j) for j in some) if steps <= 4096 else 2**steps
+        outcomes = sum(math.comb(min(steps, 4096), j) for j in range(min(answers, steps, 4096) + 1))
+        log = up(ln(outcomes << BITS)) if steps <= 4096 else steps * Fraction(LN2 + 1, 1 << GUARD)
         moved = threshold**2 + min(answers, steps) * (sides * alone) ** 2
-        least.append(moved * order / 2 + up(ln(count << BITS)) / t)
+        least.append(moved * order / 2 + log / t)
     if kind in ("laplace", "response") and 0 < pair[1] * order < 2000:
         high, low, one = (up(exp(fixed(x) + 1)) for x in (t * pair[1], -order * pair[1], pair[1]))
         inside = (order * high + t * low) / (order + t)
@@ -463,6 +461,7 @@ def divergence(pair: Pair, order: Fraction, relation: str) -> Fraction:
 def sampled_divergence(square: Fraction, rate: Fraction, order: Fraction) -> Fraction:
     """Return that of a Poisson-sampled Gaussian: a binomial sum (Mironov et al. 2019), or a chord of it."""
     n = math.floor(order)
+    require(1 < order < 5000, f"a sampled Gaussian's divergence of order {float(order):g}", Unknown)
     if n != order:
         low = sampled_divergence(square, rate, Fraction(n)) * (n - 1) if n > 1 else 0
         high = sampled_divergence(square, rate, Fraction(n + 1)) * n
@@ -537,7 +536,8 @@ def gaussian(square: Fraction) -> Function:
 
     def upper(x: int, y: int) -> int:
         middle = (x << BITS) // max(mu, 1)
-        return max(0, tail(middle - mu // 2) - (y * tail(middle + mu // 2) >> BITS)) if mu else 0
+        beyond = y * tail(middle + mu // 2) >> BITS if y < ONE << 100 else 0  # if it is known well enough
+        return max(0, tail(middle - mu // 2) - beyond) + (ONE + y >> 206) if mu else 0
 
     return upper
 
@@ -622,7 +622,8 @@ def opposite(square: Fraction, q: int) -> Function:
         linear = rest * (y - ONE) >> BITS
         w = ((linear + math.isqrt(linear**2 + (4 * both**2 * y >> BITS))) << BITS) // (2 * both)
         t = (ln(w) << BITS) // mu
-        return max(0, q * tail(t - mu) - linear * tail(t) - (y * q >> BITS) * tail(t + mu) >> BITS)
+        parted = q * tail(t - mu) - linear * tail(t) - (y * q >> BITS) * tail(t + mu) >> BITS
+        return max(0, parted) + (ONE + y >> 204)
 
     return upper if mu else lambda _x, _y: 0
 
@@ -704,6 +705,8 @@ def product(one: Losses, other: Losses, spare: int) -> Losses:
         Decimal("".join([str(mass).zfill(SLOT) for mass in reversed(each[1])])) for each in (one, other)
     ]
     count, top, bottom, start = len(one[1]) + len(other[1]) - 1, 0, 0, 0
+    fits = count < 10**6 and sum(one[1]) * sum(other[1]) < 10 ** (SLOT - 1)
+    require(fits, "losses of so many cells, or of so much mass", Unknown)
     digits = str(EXACT.multiply(*packed)).zfill(count * SLOT)
     masses = [int(digits[at - SLOT : at - DIGITS]) + 1 for at in range(count * SLOT, 0, -SLOT)]
     while count > 1 and top + masses[count - 1] <= spare:
@@ -741,9 +744,8 @@ def compose(exposure: Exposure, relation: str, cells: int, delta: Fraction) -> l
     parts = [(discrete(pair, relation, cells, spare / count), count) for pair, count in runs.items()]
     for side in range(1 if all(both[0] is both[1] for both, _ in parts) else 2):
         losses = [power(both[side], count, int(spare * UNIT)) for both, count in parts]
-        while len(losses) > 1:
-            losses = [product(losses[0], losses[1], int(spare * UNIT) // 2 + 1), *losses[2:]]
-            losses.append(losses.pop(0))  # the shortest ones first, as in a queue
+        while len(losses) > 1:  # as in a queue
+            losses = [*losses[2:], product(losses[0], losses[1], int(spare * UNIT) // 2 + 1)]
         first, masses, infinite = losses[0]
         rows = [((first + i << BITS) // cells, (mass << BITS) // UNIT + 1) for i, mass in enumerate(masses)]
         found.append(rows_curve(rows[::-1], (infinite << BITS) // UNIT + (1 << 110)))
@@ -883,7 +885,7 @@ def approximate(account: Account, epsilon: Any, delta: Any, enough: Fraction) ->
         with contextlib.suppress(Unknown):
             found.append(value_at(way(), epsilon, delta))
         if found and (min(found) <= enough or kinds == {"gauss"}):
-            return min(found), Fraction(0)
+            return min(found), Fraction(0) if (epsilon or min(found)) < 60 else None  # see `gaussian`
     least, part, change = (delta, 2500, delta) if epsilon is None else (Fraction(1, 10**12), 100, epsilon)
     now = list[Fraction]()
     try:
@@ -1012,12 +1014,12 @@ def leading(guarantee: Record) -> Fraction:
 
 def verdict_of(audit: Record) -> str:
     """Return the verdict that follows from an audit's own figures."""
-    claimed = (audit.get("claim") or {}).get("guarantee", {})
-    pairs = [("epsilon_lower", audit.get("epsilon_claimed")), ("mu_lower", claimed.get("mu"))]
+    mu = (audit.get("claim") or {}).get("guarantee", {}).get("mu")
+    pairs = [("epsilon_lower", audit.get("epsilon_claimed")), ("mu_lower", mu)]
     above = [audit[low] > most * (1 + 1e-9) for low, most in pairs if None not in (audit.get(low), most)]
     above.append("confidence" in audit and audit.get("p_value", 1) <= 1 - audit["confidence"])
-    refuted = audit["findings"] or any(above)
-    return "REFUTED" if refuted else "INCONCLUSIVE" if audit["inconclusive"] else "NOT_REFUTED"
+    lacking = "INCONCLUSIVE" if audit["inconclusive"] else "NOT_REFUTED"
+    return "REFUTED" if audit["findings"] or any(above) else lacking
 
 
 def meets(one: Record, other: Record) -> bool:
@@ -1050,7 +1052,7 @@ def figures_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
     account = account_of(header, ledger.releases)
     if budget := header.get("budget"):
         yield compared(account, budget, "the budget")
-        held, size = leading(budget) * TOLERANCE, header["group_size"]  # with what a filter lets through
+        held, size = leading(budget) * TOLERANCE / RAISED, header["group_size"]  # what a filter lets through
         pairs: dict[str, Pair] = {"zcdp": ("zcdp", held * size**2), "pure-dp": ("response", held * size, 2)}
         pairs["gdp"] = "gauss", (held * size) ** 2
         require(budget["kind"] in pairs, f"what a budget of the kind {budget['kind']} implies", Unknown)
@@ -1131,7 +1133,7 @@ def fields_of(ledger: Ledger, certificate: Record) -> Iterator[Answer]:
 
 def answers(certificate_text: bytes, ledger_text: bytes) -> list[Answer]:
     """Return every answer about a certificate and its ledger, the worst ones first."""
-    found: list[Answer] = []
+    found = list[Answer]()
     try:
         ledger = read_ledger(ledger_text)
         found.append((HOLDS, f"the ledger: {len(ledger.releases)} releases and their hash chain", ""))
@@ -1140,9 +1142,7 @@ def answers(certificate_text: bytes, ledger_text: bytes) -> list[Answer]:
         found += figures_of(ledger, certificate)
         stated, own = certificate.get("checks"), checks(found)
         if stated and stated != own:
-            answer = (
-                FAILS if stated["sha256"] == own["sha256"] else UNKNOWN
-            )  # by another version of this file
+            answer = FAILS if stated["sha256"] == own["sha256"] else UNKNOWN  # of another version
             found.append((answer, "checks", f"it is {text_of(stated)[:200]}, and should be {text_of(own)}"))
     except Wrong as error:
         found.append((FAILS, *str(error).partition(": ")[::2]))
@@ -1156,8 +1156,8 @@ def answers(certificate_text: bytes, ledger_text: bytes) -> list[Answer]:
 def checks(found: list[Answer]) -> Record:
     """Return what a certificate keeps: the claim that holds, and this file, with its non-blank lines."""
     text, start = Path(__file__).read_bytes(), "the claim: "
-    lines = sum(line.strip() != b"" for line in text.splitlines())
-    file = {"version": VERSION, "sha256": hashlib.sha256(text).hexdigest(), "lines": lines}
+    file: Record = {"version": VERSION, "sha256": hashlib.sha256(text).hexdigest()}
+    file["lines"] = sum(line.strip() != b"" for line in text.splitlines())
     confirmed = [
         about.removeprefix(start) for answer, about, _ in found if answer == HOLDS and start in about
     ]

@@ -18,6 +18,9 @@ from hypothesis import HealthCheck, settings
 
 import dpaudit
 from dpaudit.auditors.replay import sampler_check
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.checking import Unconfirmed, checked_by_file, contradictions
 from tests import cheap_runs
 
 # Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
@@ -92,6 +95,21 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_certificate_is_contradicted() -> Iterator[None]:
+    """Whatever a test certifies in this process, the independent checker contradicts no figure of it."""
+    from dpaudit.pipeline import certify
+
+    def checked(certificate: Certificate, ledger: Ledger) -> tuple[Certificate, Unconfirmed]:
+        found, rest = checked_by_file(certificate, ledger)
+        assert "planted" in certificate.algorithm or not contradictions(rest), rest
+        return found, rest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certify, "checked_by_file", checked)
+        yield
 
 
 Cheaply = Callable[[str, pytest.MonkeyPatch], None]

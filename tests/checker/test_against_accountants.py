@@ -169,3 +169,31 @@ def test_the_conformance_suite_is_read() -> None:
 
 
 LATER = {"budget", "claim", "sample", "value"}
+
+
+def test_the_gaussian_curve_is_never_below_the_exact_one() -> None:
+    chance = random.Random(1)  # noqa: S311
+    with mpmath.workprec(2000):
+        for _ in range(200):
+            mu, epsilon = 10.0 ** chance.uniform(-2, 1.6), 10.0 ** chance.uniform(-2, 2.9)
+            x = checker.fixed(epsilon)
+            own = checker.up(checker.gaussian(Fraction(mu) ** 2)(x, checker.exp(x)))
+            m, e, two = mpmath.mpf(mu), mpmath.mpf(epsilon), mpmath.sqrt(2)
+            beyond = mpmath.exp(e) * mpmath.erfc((e / m + m / 2) / two)
+            exact = (mpmath.erfc((e / m - m / 2) / two) - beyond) / 2
+            assert mpmath.mpf(own.numerator) / own.denominator >= exact, (mu, epsilon)
+
+
+def test_masses_that_would_run_into_each_other_are_refused() -> None:
+    heavy = (0, [checker.UNIT * 200] * 3, 0)
+    with pytest.raises(checker.Unknown, match="so much mass"):
+        checker.product(heavy, heavy, 0)
+
+
+def test_a_ledger_that_counts_to_the_largest_number_is_answered() -> None:
+    laplace = KINDS["laplace"](0.5).to_json()
+    account = checker.account_of(
+        {"neighbouring": "add-or-remove-one", "group_size": 1}, [{"mechanism": laplace, "count": 10**17}]
+    )
+    with pytest.raises(checker.Unknown):
+        checker.compose(next(iter(account[0])), "add-or-remove-one", 32, Fraction(1, 10**6))
