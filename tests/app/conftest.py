@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.app.main import main
+from tests import make
 from tests.app.browser import Browser, opened
 
 Invoke = Callable[..., Result]
@@ -232,23 +233,21 @@ def answer(dpaudit: Invoke) -> Callable[..., tuple[int, Any]]:
 @pytest.fixture
 def ledger_file(tmp_path: Path) -> Callable[..., Path]:
     """Write a finished, hashed ledger of Gaussian releases through the API."""
-    from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Release
+    from dpaudit import L2, ZCDP, Claim, Gaussian
 
     def write(
         *rhos: float, claim: float | None = 0.5, claimed: float | None = None, name: str = "ledger.jsonl"
     ) -> Path:
-        header = Header(
-            algorithm="hand-made",
-            unit="row",
-            neighbouring="replace-one",
-            claim=None if claim is None else Claim(ZCDP(rho=claim)),
-        )
-        ledger = Ledger(header)
-        for index, rho in enumerate(rhos):
-            mechanism = Gaussian(sigma=(0.5 / rho) ** 0.5, sensitivity=L2(1.0, "proved"))
-            own = None if claimed is None else ZCDP(rho=claimed)
-            ledger.append(Release(label=f"query {index}", mechanism=mechanism, claimed=own))
-        ledger.finish()
+        own = None if claimed is None else ZCDP(rho=claimed)
+        sigmas = [(0.5 / rho) ** 0.5 for rho in rhos]
+        queries = [
+            make.release(
+                Gaussian(sigma=sigma, sensitivity=L2(1.0, "proved")), label=f"query {i}", claimed=own
+            )
+            for i, sigma in enumerate(sigmas)
+        ]
+        about = {"algorithm": "hand-made", "neighbouring": "replace-one"}
+        ledger = make.ledger(*queries, claim=None if claim is None else Claim(ZCDP(rho=claim)), **about)
         return ledger.write(tmp_path / name)
 
     return write

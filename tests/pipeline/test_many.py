@@ -10,27 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Laplace, Ledger, Neighbouring, PureDP, Release
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Laplace, PureDP
 from dpaudit.claims.sensitivity import L1
 from dpaudit.errors import UsageError
-from dpaudit.ledger.ledger import Header
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.pipeline.many import EDGES, MOST_NAMED, Summary, ledgers_in, verify_folder
+from tests import make
 
 
 def write(path: Path, *mechanisms: AnyMechanism, claim: Any = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    header = Header(
-        algorithm="a",
-        unit="user",
-        neighbouring=Neighbouring.REPLACE_ONE,
-        claim=None if claim is None else Claim(claim),
-    )
-    ledger = Ledger(header)
-    for mechanism in mechanisms:
-        ledger.append(Release(label="sum", mechanism=mechanism))
-    ledger.finish()
-    return ledger.write(path)
+    about = {"unit": "user", "neighbouring": "replace-one", "claim": None if claim is None else Claim(claim)}
+    return make.ledger(*mechanisms, **about).write(path)
 
 
 def noise(rho: float) -> Gaussian:
@@ -102,7 +93,7 @@ def test_what_cannot_be_read_is_named_and_not_counted_as_proved(tmp_path: Path) 
     write(tmp_path / "nothing.jsonl", noise(0.1))
     write(tmp_path / "no releases.jsonl", claim=ZCDP(rho=0.5))
     edited, cut = tmp_path / "edited.jsonl", tmp_path / "cut.jsonl"
-    edited.write_bytes(edited.read_bytes().replace(b'"label":"sum"', b'"label":"Sum"', 1))
+    edited.write_bytes(edited.read_bytes().replace(b'"label":"r"', b'"label":"R"', 1))
     cut.write_bytes(b"".join(cut.read_bytes().splitlines(keepends=True)[:-1]))
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests import make
 from tests.sweeps import sweep
 
 
@@ -73,15 +74,15 @@ def test_a_ledger_passes_on_its_own_claim_and_fails_on_a_smaller_one(
 def test_failing_releases_of_a_ledger_are_shown_on_their_lines(
     gate: Any, tmp_path: Path, findings: Any, number: int
 ) -> None:
-    from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Release
+    from dpaudit import L2, ZCDP, Claim, Gaussian
 
-    kept = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=Claim(ZCDP(rho=100.0))))
     # Every second one fails; those that look alike are told apart by their place.
-    for index in range(number):
-        claimed = ZCDP(rho=0.1 if index % 2 else 1.0)
-        noise = Gaussian(sigma=1.0, sensitivity=L2(1.0, "proved"))
-        kept.append(Release(label=f"query {index % 3}", mechanism=noise, claimed=claimed))
-    kept.finish()
+    noise = Gaussian(sigma=1.0, sensitivity=L2(1.0, "proved"))
+    queries = [
+        make.release(noise, label=f"query {index % 3}", claimed=ZCDP(rho=0.1 if index % 2 else 1.0))
+        for index in range(number)
+    ]
+    kept = make.ledger(*queries, neighbouring="replace-one", claim=Claim(ZCDP(rho=100.0)))
     kept.write(tmp_path / "ledger.jsonl")
     text = (tmp_path / "ledger.jsonl").read_text().split("\n")
     expected = [i for i, line in enumerate(text, start=1) if '"rho":0.1}' in line]

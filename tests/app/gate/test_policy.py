@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from dpaudit.app.gate import policy
 from dpaudit.app.gate.audit_plan import AuditPlan
 from dpaudit.app.gate.settings import Effort, Gate
+from tests import make
 from tests.app.gate.conftest import rewrite
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -56,19 +57,13 @@ def test_max_epsilon_is_that_of_the_releases_at_the_policys_delta(
 
 
 def test_no_epsilon_at_all_is_a_finding(gate: Any, tmp_path: Path, findings: Any) -> None:
-    from dpaudit import ApproxDP, Claim, Header, Ledger, OpaqueApproxDP, Release
+    from dpaudit import ApproxDP, Claim, OpaqueApproxDP
 
-    kept = Ledger(
-        Header(
-            algorithm="a",
-            unit="row",
-            neighbouring="replace-one",
-            claim=Claim(ApproxDP(epsilon=1.0, delta=2e-2)),
-        )
-    )
     opaque = OpaqueApproxDP(epsilon=1.0, delta=1e-2, justification="a theorem")
-    kept.append(Release(label="foreign", mechanism=opaque, claimed=ApproxDP(epsilon=1.0, delta=2e-2)))
-    kept.finish()
+    claimed = ApproxDP(epsilon=1.0, delta=2e-2)
+    kept = make.ledger(
+        make.release(opaque, claimed=claimed), neighbouring="replace-one", claim=Claim(claimed)
+    )
     kept.write(tmp_path / "ledger.jsonl")
     assert gate(ledger())[0] == 0
     status, report = gate(with_policy("max-epsilon = 9.0", "delta-at-most = 1e-3") + ledger())

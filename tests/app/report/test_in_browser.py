@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Ledger, Premise, Release, judge
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Premise, judge
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.verbs.report import report_text
@@ -21,18 +21,13 @@ from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, 
 def report_file(folder: Path, claim: AnyGuarantee, *, audited: bool = True) -> Path:
     premise = Premise(name="enough rows", left=5, relation=">=", right=9)
     claimed = Claim(claim, premises=(premise,) if audited else ())
-    ledger = Ledger(
-        Header(
-            algorithm="<b>weekly</b> $ | % counts", unit="person", neighbouring="replace-one", claim=claimed
-        )
-    )
-    for week in range(30):
-        noise = Gaussian(sigma=20.0, sensitivity=L2(1.0, "proved"))
-        ledger.append(Release(label=f"week {week}: visits by region and by age group", mechanism=noise))
-    slip = make.laplace(2.0)
+    noise = Gaussian(sigma=20.0, sensitivity=L2(1.0, "proved"))
+    weeks = (f"week {week}: visits by region and by age group" for week in range(30))
+    releases = [make.release(noise, label=week) for week in weeks]
     label = "<img src=x onerror=alert(1)>" + "x" * 40
-    ledger.append(Release(label=label, mechanism=slip, claimed=ApproxDP(epsilon=0.1, delta=1e-6)))
-    ledger.finish()
+    slip = make.release(make.laplace(2.0), label=label, claimed=ApproxDP(epsilon=0.1, delta=1e-6))
+    about = {"algorithm": "<b>weekly</b> $ | % counts", "unit": "person", "neighbouring": "replace-one"}
+    ledger = make.ledger(*releases, slip, claim=claimed, **about)
     accounting = account(ledger)
     random = np.random.default_rng(0)
     scores = Samples(random.laplace(size=4000) + 1, random.laplace(size=4000))
@@ -103,13 +98,10 @@ def test_a_report_on_a_telephone(browser: Browser, report: Path) -> None:
 
 def test_a_plain_table_fits_on_a_telephone(browser: Browser, tmp_path: Path) -> None:
     """Five columns with short words: what is proved stands in the fourth, and is not cut off."""
-    ledger = Ledger(
-        Header(algorithm="sums", unit="row", neighbouring="replace-one", claim=Claim(ZCDP(rho=1)))
-    )
-    for day in range(4):
-        noise = Gaussian(sigma=2.1 + day, sensitivity=L2(1.0, "clipped"))
-        ledger.append(Release(label=f"day {day}", mechanism=noise))
-    ledger.finish()
+    noises = [Gaussian(sigma=2.1 + day, sensitivity=L2(1.0, "clipped")) for day in range(4)]
+    days = [make.release(noise, label=f"day {day}") for day, noise in enumerate(noises)]
+    about = {"algorithm": "sums", "neighbouring": "replace-one"}
+    ledger = make.ledger(*days, claim=Claim(ZCDP(rho=1)), **about)
     page = tmp_path / "report.html"
     page.write_text(
         report_text(judge(ledger, account(ledger), [], command="dpaudit certify"), ()), encoding="utf-8"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import dpaudit
-from dpaudit import ApproxDP, Claim, Header, Ledger, PoissonSampled, Release, judge
+from dpaudit import ApproxDP, Claim, PoissonSampled, judge
 from dpaudit.accountants.accounting import accounted
 from dpaudit.accountants.filters.filters import GDPFilter
 from dpaudit.app.report.model_card import model_card
@@ -31,10 +31,8 @@ FOUND = Audit(
 def card(steps: int = 4, *audits: Audit, **changes: Any) -> str:
     step = changes.pop("step", STEP)
     about: dict[str, Any] = {"algorithm": "a", "unit": "record", "neighbouring": CLAIM.neighbouring}
-    ledger = Ledger(Header(**{**about, "claim": CLAIM, **changes}))
-    for _ in range(steps):
-        ledger.append(Release(label="gradient", mechanism=step))
-    ledger.finish()
+    gradients = [make.release(step, label="gradient")] * steps
+    ledger = make.ledger(*gradients, **{**about, "claim": CLAIM, **changes})
     found = accounted(ledger)
     certificate = judge(ledger, found.accounting, audits, command="dpaudit certify")
     return model_card(certificate, found, found.bounds(ApproxDP(epsilon=0.0, delta=1e-5)))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpaudit import GDP, RDP, ZCDP, ApproxDP, Certificate, Claim, Header, Ledger, Release, judge
+from dpaudit import GDP, RDP, ZCDP, ApproxDP, Certificate, Claim, judge
 from dpaudit.accountants.accounting import accounted
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.report.evaluation import evaluation
@@ -79,14 +79,9 @@ def made(
     claim: AnyGuarantee, statement: Statement | None = None, **more: Any
 ) -> tuple[Certificate, list[Bound]]:
     audits = more.pop("audits", ())
-    ledger = Ledger(
-        Header(
-            algorithm="weekly counts", unit="person", neighbouring="replace-one", claim=Claim(claim), **more
-        )
-    )
-    for label in ("counts", "more counts"):
-        ledger.append(Release(label=label, mechanism=make.gaussian(2.0)))
-    ledger.finish()
+    counts = [make.release(make.gaussian(2.0), label=label) for label in ("counts", "more counts")]
+    about = {"algorithm": "weekly counts", "unit": "person", "neighbouring": "replace-one", **more}
+    ledger = make.ledger(*counts, claim=Claim(claim), **about)
     found = accounted(ledger)
     profile = profile_points(ledger, found.accounting)
     certificate = judge(

@@ -16,7 +16,6 @@ from dpaudit import (
     ApproxDP,
     Claim,
     Gaussian,
-    Header,
     Ledger,
     Partition,
     PureDP,
@@ -27,6 +26,7 @@ from dpaudit.accountants.accounting import account
 from dpaudit.app.text.compared import Comparison, Side
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import View
+from tests import make
 
 Write = Callable[..., Path]
 
@@ -41,12 +41,8 @@ def gaussian(rho: float, label: str, count: int = 1, partition: str | None = Non
 
 
 def ledger_of(*releases: Release, claim: AnyGuarantee | None = CLAIMED, **header: Any) -> Ledger:
-    about = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one", **header}
-    ledger = Ledger(Header(claim=None if claim is None else Claim(claim), **about))
-    for release in releases:
-        ledger.append(release)
-    ledger.finish()
-    return ledger
+    about = {"neighbouring": "replace-one", **header}
+    return make.ledger(*releases, claim=None if claim is None else Claim(claim), **about)
 
 
 NAMES = map("ledger-{}".format, itertools.count())

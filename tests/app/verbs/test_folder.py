@@ -5,18 +5,16 @@ from typing import Any
 
 import pytest
 
-from dpaudit import ZCDP, Claim, Header, Ledger, Neighbouring, Release
-from dpaudit.pipeline import many
+from dpaudit import ZCDP, Claim
+from dpaudit.app.verbs import verify as verifying
 from tests import make
 
 
 def write(path: Path, sigma: float, rho: float | None = 0.5) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim = None if rho is None else Claim(ZCDP(rho=rho))
-    ledger = Ledger(Header(algorithm="a", unit="user", neighbouring=Neighbouring.REPLACE_ONE, claim=claim))
-    ledger.append(Release(label="sum", mechanism=make.gaussian(sigma)))
-    ledger.finish()
-    return ledger.write(path)
+    about = {"unit": "user", "neighbouring": "replace-one", "claim": claim}
+    return make.ledger(make.gaussian(sigma), **about).write(path)
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ def test_nothing_to_check(dpaudit: Any, refusal: Any, users: Path, tmp_path: Pat
 
 
 def test_ctrl_c_prints_what_was_done(dpaudit: Any, users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, called = many.verify, []
+    whole, called = verifying.verify_ledger, []
 
     def third_is_interrupted(*given: Any, **options: Any) -> Any:
         called.append(given)
@@ -77,7 +75,7 @@ def test_ctrl_c_prints_what_was_done(dpaudit: Any, users: Path, monkeypatch: pyt
             raise KeyboardInterrupt
         return whole(*given, **options)
 
-    monkeypatch.setattr(many, "verify", third_is_interrupted)
+    monkeypatch.setattr(verifying, "verify_ledger", third_is_interrupted)
     result = dpaudit("verify", users)
     assert result.exit_code == 130
     assert "2 ledgers, 2 releases" in result.stdout

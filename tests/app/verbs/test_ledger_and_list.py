@@ -59,16 +59,11 @@ def test_check(dpaudit: Any, ledger_file: Any, tmp_path: Path) -> None:
 def test_a_long_ledger_is_shortened_but_never_its_faults(
     dpaudit: Any, ledger_file: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpaudit import ZCDP, Release
+    from dpaudit import ZCDP
 
     ledger = Ledger.read(ledger_file(*[0.001] * 200))
-    longer = Ledger(ledger.header)
-    for release in ledger.releases:
-        longer.append(release)
-    wrong = make.gaussian(1.0)
-    longer.append(Release(label="too costly", mechanism=wrong, claimed=ZCDP(rho=0.1)))
-    longer.finish()
-    path = longer.write("longer.jsonl")
+    wrong = make.release(make.gaussian(1.0), label="too costly", claimed=ZCDP(rho=0.1))
+    path = make.ledger(*ledger.releases, wrong, **dict(ledger.header)).write("longer.jsonl")
     monkeypatch.setenv("COLUMNS", "120")
     result = dpaudit("verify", path)
     assert result.exit_code == 1
@@ -79,13 +74,9 @@ def test_a_long_ledger_is_shortened_but_never_its_faults(
 
 
 def test_labels_cannot_command_the_terminal(dpaudit: Any, ledger_file: Any) -> None:
-    from dpaudit import Release
-
     ledger = Ledger.read(ledger_file(0.25))
-    other = Ledger(ledger.header)
-    label = "[red]\x1b[2J\u202e[/]"
-    other.append(Release(label=label, mechanism=ledger.releases[0].mechanism))
-    other.finish()
+    red = make.release(ledger.releases[0].mechanism, label="[red]\x1b[2J\u202e[/]")
+    other = make.ledger(red, **dict(ledger.header))
     text = dpaudit("ledger", "show", other.write("other.jsonl")).stdout
     assert "\x1b" not in text
     assert "\u202e" not in text

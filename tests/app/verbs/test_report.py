@@ -23,8 +23,6 @@ from dpaudit import (
     Certificate,
     Claim,
     DpauditError,
-    Header,
-    Ledger,
     Partition,
     PureDP,
     Release,
@@ -59,10 +57,7 @@ def certificate(
 ) -> Certificate:
     stated = claim if isinstance(claim, Claim) else Claim(claim)
     about = {"algorithm": "weekly counts", "unit": "person", "neighbouring": "replace-one", **header}
-    ledger = Ledger(Header(claim=stated, **about))
-    for release in releases or (Release(label="counts", mechanism=GAUSSIAN),):
-        ledger.append(release)
-    ledger.finish()
+    ledger = make.ledger(*releases or [make.release(GAUSSIAN, label="counts")], claim=stated, **about)
     accounting = account(ledger)
     return judge(
         ledger,

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from dpaudit import Header, Ledger, Release
 from dpaudit.ledger.ledger import Noise
 from tests import make
 
@@ -275,9 +274,7 @@ def test_a_whole_ledger_without_noise_is_not_said_to_be_cut_short(
     dpaudit: Any, refusal: Any, tmp_path: Path, rigour: str
 ) -> None:
     noise = Noise(source="replayed")
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", noise=noise))
-    ledger.append(Release(label="sum", mechanism=make.gaussian(4.0, 2.0)))
-    ledger.finish()
+    ledger = make.ledger(make.gaussian(4.0, 2.0), neighbouring="replace-one", noise=noise)
     path = ledger.write(tmp_path / "l.jsonl")
     result = refusal("verify", path, "--rigour", rigour)
     assert "DPA404" in result
@@ -340,17 +337,13 @@ def test_gaussian_noise_under_a_claim_of_pure_dp_hints_at_delta(dpaudit: Any, le
 
 
 def test_of_several_ledgers_what_was_not_checked_is_printed_once(dpaudit: Any, ledger_file: Any) -> None:
-    from dpaudit import Header, Ledger, Release
-
     paths = [ledger_file(0.1, name=f"{name}.jsonl") for name in "abcde"]
-    declared = Ledger(Header(algorithm="hand-made", unit="row", neighbouring="replace-one"))
-    declared.append(Release(label="x", mechanism=make.gaussian(1.0)))
-    declared.finish()
+    declared = make.ledger(make.gaussian(1.0), algorithm="hand-made", neighbouring="replace-one")
     paths.append(declared.write(paths[0].parent / "f.jsonl"))
     said = " ".join(dpaudit("verify", *paths).stdout.split())
     assert said.count("Not checked") == 1
     assert said.count("whether anything left the algorithm outside the ledger") == 1
-    named = f"the declared sensitivity of 1 release: 'x' ({paths[-1]})"
+    named = f"the declared sensitivity of 1 release: 'r' ({paths[-1]})"
     assert named.replace(" ", "") in said.replace(" ", "")  # a long path is broken between two lines
     alone = dpaudit("verify", paths[-1]).stdout
     assert str(paths[-1]) not in alone[alone.index("Not checked") :]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpaudit import L2, Gaussian, Header, Ledger, Release
+from dpaudit import L2, Gaussian, Release
 from dpaudit.app.main import main
+from tests import make
 from tests.sweeps import sweep
 
 PAGE = (Path(__file__).parents[3] / "docs" / "proving" / "calibration.md").read_text(encoding="utf-8")
@@ -44,10 +45,7 @@ def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def ledger_of(release: dict[str, Any], folder: Path) -> Path:
     """The file ledger.jsonl of one release."""
-    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
-    ledger.append(Release.model_validate(release))
-    ledger.finish()
-    return ledger.write(folder / "ledger.jsonl")
+    return make.ledger(Release.model_validate(release)).write(folder / "ledger.jsonl")
 
 
 def answer(*words: str) -> Any:
