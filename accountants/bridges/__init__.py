@@ -1,1 +1,1 @@
-"""Ledgers from and to other libraries' records."""
+"""Import ledgers from other libraries' records, and export ledgers to them."""

@@ -1,14 +1,15 @@
 """The second check: an enclosure of epsilon by the privacy-loss distributions of Google's dp-accounting.
 
-Certificates show it as a second opinion, and calibration asks it where balls take long. It is computed
-from the mechanisms' own parameters, not from dpaudit's dominating pairs: a slip there is one of the things
-that it is to find. (Of samples that it does not know, dpaudit's own table is taken, so that only what follows
-is checked.) dp-accounting gives a figure rounded upwards and one rounded downwards: if either library
-is wrong by more than the other's resolution, the two enclosures do not overlap.
+Certificates show it as a second opinion, and calibration uses it where ball arithmetic takes long. It is
+computed from the mechanisms' own parameters, not from dpaudit's dominating pairs, so it can find a slip
+there. (For samples that dp-accounting does not know, dpaudit's own table is used, and only later steps are
+checked.) dp-accounting gives one figure rounded upwards and one rounded downwards. If either library is wrong
+by more than the other's resolution, the two enclosures do not overlap.
 
-It is used only where dp-accounting 0.6 is sound: its accountants drop the count of randomized response, so
-distributions are composed two by two and no count is ever handed over; and its convolutions by FFT lose
-deltas below some 1e-12, so none below 1e-9 is checked. Elsewhere there is no opinion, but a reason.
+It is used only where dp-accounting 0.6 is sound. Its accountants drop the count of randomized response, so
+distributions are composed two by two and dp-accounting never receives a count. Its convolutions by FFT lose
+deltas below about 1e-12, so no delta below 1e-9 is checked. Elsewhere there is a reason instead of an
+opinion.
 """
 
 import math
@@ -39,23 +40,23 @@ from dpaudit.mechanisms import (
     dominating,
 )
 
-#: The range that is checked: within these limits it takes seconds.
+#: Limits of the check: within them it takes seconds.
 LEAST_DELTA, LARGEST_DELTA = 1e-9, 0.1
 MOST_EPSILON, MOST_RUNS = 100.0, 10_000
 MOST_CONVOLUTIONS, MOST_EXPOSURES = 200, 2
 _ADDED = "rounded_probability_mass_function_add", "infinity_mass_add"
-_MOST_POINTS = 500_000  # in the array that one mechanism may need
+_MOST_POINTS = 500_000  # longest array for one mechanism
 _MOST_SHIFTS = 64
 
-#: What one unit is exposed to: mechanisms, each with how often it runs.
+#: The exposure of one unit: mechanisms with their numbers of runs.
 Runs = Collection[tuple[AnyMechanism, int]]
 
 
 class Enclosure(NamedTuple):
-    """dp-accounting's epsilon at one delta, rounded upwards, and downwards of releases with such a figure.
+    """dp-accounting's epsilon at one delta, rounded upwards, and downwards for releases with such a figure.
 
-    `same`: whether it is of the very pairs that dpaudit composes; else of pairs that the mechanisms really
-    have, and dpaudit's figure may be larger.
+    `same` says whether it describes exactly the pairs that dpaudit composes. Otherwise it describes the
+    mechanisms' real pairs, and dpaudit's figure may be larger.
     """
 
     epsilon: float
@@ -66,18 +67,18 @@ class Enclosure(NamedTuple):
 def second_opinion(
     ledger: Ledger, bounds: Sequence[Bound], composition: Composition | None = None
 ) -> SecondOpinion:
-    """dp-accounting's enclosure beside dpaudit's own bounds as (epsilon, delta)-DP, tightest first.
+    """Return dp-accounting's enclosure, and dpaudit's own bounds as (epsilon, delta)-DP, tightest first.
 
-    `composition` is the ledger's; left out, it is composed here.
+    `composition` is the ledger's; None composes it here.
     """
     about: dict[str, Any] = {"method": DP_ACCOUNTING, "version": version("dp-accounting")}
     try:
         if ledger.header.budget is not None:
             raise _no_opinion("the run is bounded by its budget, not by its releases")
         if not bounds or not isinstance(proved := bounds[0].guarantee, ApproxDP):
-            raise _no_opinion("nothing is proved on the scale of (epsilon, delta)-DP")
+            raise _no_opinion("no bound on the scale of (epsilon, delta)-DP is proved")
         if (runs := len(ledger.releases)) > MOST_RUNS:
-            raise _no_opinion(f"it is limited to {MOST_RUNS} releases, and these are {runs}")
+            raise _no_opinion(f"it is limited to {MOST_RUNS} releases, but the ledger has {runs}")
         composition = compose_ledger(ledger) if composition is None else composition
         exposures = [list(exposure.items()) for exposure in composition.exposures()]
         found = enclose(exposures, composition.sampling_relation, proved)
@@ -92,24 +93,24 @@ def second_opinion(
 def enclose(
     exposures: Sequence[Runs], neighbouring: Neighbouring, near: ApproxDP, *, coarsely: bool = False
 ) -> Enclosure:
-    """Enclose the largest epsilon over all exposures at the delta of `near`, whose epsilon sets the spacing.
+    """Enclose the largest epsilon over all exposures at the delta of `near`; its epsilon sets the spacing.
 
-    `coarsely`: from above alone and at twice that spacing, in a quarter of the time. Raises `CannotBound`:
-    outside the range in which dp-accounting is sound and takes seconds, or it fails.
+    `coarsely` computes only the upper end, at twice that spacing, in a quarter of the time. Raises
+    `CannotBound`: dp-accounting is not sound or not fast for this input, or it fails.
     """
     epsilon, delta = near.epsilon, near.delta
     if not LEAST_DELTA <= delta <= LARGEST_DELTA:
         raise _no_opinion(
-            f"it is limited to deltas from {LEAST_DELTA:g}, below which its rounding spoils them, to "
-            f"{LARGEST_DELTA:g}, and this one is {delta:g}"
+            f"it is limited to deltas from {LEAST_DELTA:g} (its rounding errors dominate below) to "
+            f"{LARGEST_DELTA:g}, but the delta is {delta:g}"
         )
     if epsilon > MOST_EPSILON:
-        raise _no_opinion(f"it is not used for epsilons above {MOST_EPSILON:g}, and this is {epsilon:.6g}")
+        raise _no_opinion(f"it is not used for epsilons above {MOST_EPSILON:g}, but epsilon is {epsilon:.6g}")
     if (ways := len(exposures)) > MOST_EXPOSURES:
         raise _no_opinion(f"units can meet the parts of the splits in {ways} ways, which is too many")
     needed = max(map(_convolutions, exposures))
-    # dp-accounting's own spacing of losses is widened for larger figures, so that arrays stay as long, and
-    # for more convolutions, so that all together take as long; either loosens both of its figures.
+    # dp-accounting's own spacing of losses is widened for larger figures, to limit the length of arrays, and
+    # for more convolutions, to limit the total time. Both loosen both of its figures.
     spacing = (2e-4 if coarsely else 1e-4) * max(1.0, epsilon / 8.0, needed / 40)
     try:
         composed = [_composed(exposure, neighbouring, spacing, coarsely=coarsely) for exposure in exposures]
@@ -118,20 +119,20 @@ def enclose(
         return Enclosure(pessimistic, optimistic, all(one.same for one in composed))
     except CannotBound:
         raise
-    except Exception as error:  # noqa: BLE001  (whatever another library raises, the proof stands without it)
+    except Exception as error:  # noqa: BLE001  (the proof stands whatever another library raises)
         raise _no_opinion(f"it fails: {type(error).__name__}: {error}") from None
 
 
 def _convolutions(exposure: Runs) -> int:
-    """How many convolutions composing takes; `CannotBound` where these are too many."""
+    """Return the number of convolutions for composing; `CannotBound` if it is too large."""
     runs = sum(count for _, count in exposure)
     if runs > MOST_RUNS:
-        raise _no_opinion(f"it is limited to {MOST_RUNS} runs, and these are {runs}")
+        raise _no_opinion(f"it is limited to {MOST_RUNS} runs, but there are {runs}")
     # Sampled noise has two distributions, one for each order of its pair.
     orders = ((2 if isinstance(mechanism, HiddenSample) else 1, count) for mechanism, count in exposure)
     needed = sum(both * (count.bit_length() + count.bit_count()) for both, count in orders)
     if needed > MOST_CONVOLUTIONS:
-        limit = f"{needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
+        limit = f"{needed} convolutions, but the limit is {MOST_CONVOLUTIONS}"
         raise _no_opinion(f"it would take too long: {limit}")
     return needed
 
@@ -145,7 +146,7 @@ def _largest(losses: Iterable[Any], delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Losses:
-    """One run's privacy losses, `times` over, rounded both ways (None: there are none); see `Enclosure`."""
+    """One run's privacy losses, `times` over, rounded both ways (None if there are none); see `Enclosure`."""
 
     rounded_up: Any
     rounded_down: Any
@@ -154,7 +155,7 @@ class _Losses:
 
 
 def _composed(exposure: Runs, neighbouring: Neighbouring, spacing: float, *, coarsely: bool) -> _Losses:
-    """All that one unit is exposed to, composed."""
+    """Compose the losses of everything that one unit is exposed to."""
     up = down = None
     same = True
     for mechanism, count in exposure:
@@ -186,7 +187,7 @@ def _both(first: Any, second: Any) -> Any:
 
 
 def _repeated(losses: Any, count: int) -> Any:
-    """A distribution composed with itself by repeated squaring: no count is handed over."""
+    """Compose a distribution with itself by repeated squaring, so that dp-accounting receives no count."""
     power, result = losses, None
     while True:
         if count & 1:
@@ -200,18 +201,18 @@ def _repeated(losses: Any, count: int) -> Any:
 def _losses(
     mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float, *, coarsely: bool
 ) -> _Losses | None:
-    """A mechanism's worst pair in dp-accounting's own terms; None for one that reveals nothing.
+    """Return a mechanism's worst pair in dp-accounting's terms; None for one that reveals nothing.
 
-    Raises `CannotBound`: it has none there, or one that takes too long an array.
+    Raises `CannotBound`: dp-accounting has no such pair, or its array would be too long.
     """
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
     from dp_accounting.privacy_accountant import NeighboringRelation
 
     def require_short(largest: float) -> None:
-        # Of noise without a largest loss: but for a mass of 1e-22.
+        # For noise without a largest loss, all but a mass of 1e-22 counts.
         if largest > _MOST_POINTS * spacing:
-            raise _no_opinion(f"a {mechanism.kind} release takes it too long an array")
+            raise _no_opinion(f"a {mechanism.kind} release needs too long an array there")
 
     def both(
         make: Callable[..., Any], largest: float, *, dots: bool = False, **parameters: Any
@@ -219,7 +220,7 @@ def _losses(
         require_short(largest)
 
         def rounded(*, up: bool) -> Any:
-            # For figures rounded downwards dp-accounting has buckets only, and would log a warning.
+            # For figures rounded downwards dp-accounting supports only buckets, and would log a warning.
             connected = {"use_connect_dots": up} if dots else {}
             return make(
                 value_discretization_interval=spacing, pessimistic_estimate=up, **connected, **parameters
@@ -237,7 +238,7 @@ def _losses(
         case ours.GaussianNoise():
             moved, sigma = _moved(inner), inner.sigma
             mu, times = moved / sigma, inner.levels if isinstance(inner, ours.TreeAggregation) else 1
-            if replaced:  # rows so long, or half the sensitivity, one against its negative
+            if replaced:  # rows of that length, or half the sensitivity: one against its negative
                 moved = 0.5 * moved if own is None else own
                 sampled["neighboring_relation"] = NeighboringRelation.REPLACE_ONE
             sampled |= {"standard_deviation": sigma, "sensitivity": moved}
@@ -249,7 +250,8 @@ def _losses(
                 *both(make, moved / scale, dots=True, parameter=scale, sensitivity=moved, **sampled)
             )
         case ours.DiscreteLaplace() | ours.DiscreteGaussian():
-            # One coordinate moved by all of it: for Laplace noise the worst pair, for Gaussian noise one.
+            # One coordinate moves by the whole amount: for Laplace noise this is the worst pair, for Gaussian
+            # noise one possible pair.
             moves = math.floor(inner.sensitivity.value)
             if moves == 0:
                 return None
@@ -270,12 +272,12 @@ def _losses(
             require_short(inner.epsilon)
             delta = inner.delta if isinstance(inner, ours.OpaqueApproxDP) else 0.0
             stated = common.DifferentialPrivacyParameters(inner.epsilon, delta)
-            # Rounded upwards only; and bounded range is less than the pure guarantee that follows from it.
+            # Rounded upwards only; a bounded range also costs less than the pure guarantee used here.
             up = pld.from_privacy_parameters(stated, spacing)
             return _Losses(up, None, same=not isinstance(inner, ours.Exponential))
         case Tabulated():
             require_short(max(map(abs, inner.losses)))
-            # dpaudit composes a table by its largest loss alone where its rows imply no more.
+            # dpaudit composes a table by its largest loss alone if its rows imply no more.
             same = isinstance(table_term(inner.dominating_pair()), DiscreteTerm)
             down = _table(inner, spacing, pessimistic=False) if same and not coarsely else None
             return _Losses(_table(inner, spacing, pessimistic=True), down, same=same)
@@ -284,13 +286,13 @@ def _losses(
 
 
 def _mixture(pair: dominating.Mixture, spacing: float, *, coarsely: bool) -> _Losses:
-    """A mixture of Gaussians on one answer, by dp-accounting's own quadrature."""
+    """Return the losses of a mixture of Gaussians on one answer, by dp-accounting's own quadrature."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     shifts, weights = list(map(float, pair.shifts)), list(map(float, pair.weights))
     most = max(shifts)
     if most * (0.5 * most + 10.0) > _MOST_POINTS * spacing or len(shifts) > _MOST_SHIFTS:
-        raise _no_opinion("a mixture of Gaussians takes it too long an array")
+        raise _no_opinion("a mixture of Gaussians needs too long an array there")
     up, down = (
         pld.from_mixture_gaussian_mechanism(
             1.0,
@@ -308,9 +310,9 @@ def _mixture(pair: dominating.Mixture, spacing: float, *, coarsely: bool) -> _Lo
 
 
 def _as_poisson(mechanism: AnyMechanism, neighbouring: Neighbouring) -> AnyMechanism:
-    """A sample to which a unit is added, as the Poisson sample whose sensitivity alone gives the same pair.
+    """Return the Poisson sample whose sensitivity alone gives the same pair, if a unit is added to a sample.
 
-    One of fixed size, and one that states how far a unit that is taken out moves the sum.
+    This applies to a sample of fixed size, and to one that states a removed unit's own part.
     """
     if isinstance(mechanism, PoissonSampled) and neighbouring is not Neighbouring.REPLACE_ONE:
         inner, own = mechanism.mechanism, mechanism.contribution
@@ -323,13 +325,13 @@ def _as_poisson(mechanism: AnyMechanism, neighbouring: Neighbouring) -> AnyMecha
 
 
 def _moved(noise: ours.GaussianNoise) -> float:
-    """How far independent Gaussian noise is moved in all."""
+    """Return the total shift of independent Gaussian noise."""
     reach = noise.reach.value if isinstance(noise, ours.MatrixMechanism) else 1.0
     return noise.sensitivity.value * reach
 
 
 def _own_table(mechanism: OnSample, neighbouring: Neighbouring) -> bool:
-    """Whether dp-accounting has no losses of a sampled mechanism, so that dpaudit's own table is composed."""
+    """Return whether dpaudit's own table is needed because dp-accounting lacks the mechanism's losses."""
     replaced, inner = neighbouring is Neighbouring.REPLACE_ONE, mechanism.mechanism
     known = isinstance(inner, ours.Gaussian) or (isinstance(inner, ours.Laplace) and not replaced)
     return not (known and isinstance(mechanism, PoissonSampled))
@@ -338,9 +340,9 @@ def _own_table(mechanism: OnSample, neighbouring: Neighbouring) -> bool:
 def _profile(
     mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float, *, coarsely: bool
 ) -> _Losses:
-    """The tables of a sampled mechanism's profile, one for each order of its pair.
+    """Return the tables of a sampled mechanism's profile, one for each order of its pair.
 
-    Of a truncated sample the pair that holds in both orders is the one that is known better.
+    For a truncated sample, the pair that holds in both orders has sharper bounds.
     """
     orders = (None, None) if isinstance(mechanism, TruncatedPoissonSampled) else (True, False)
     first, second = (losses(mechanism, neighbouring, mixture_first=order)[0][0] for order in orders)
@@ -352,11 +354,11 @@ def _profile(
 
 
 def _within(term: DiscreteTerm, most: float) -> DiscreteTerm:
-    """The table without losses larger than `most`, of which there is next to none; they count as infinite."""
+    """Return the table with its few losses larger than `most` counted as infinite."""
     rows = list(zip(term.losses, term.probabilities, strict=True))
     beyond = math.fsum(p for loss, p in rows if abs(loss) > most)
     if beyond > 1e-20:
-        raise _no_opinion("a sampled release takes it too long an array")
+        raise _no_opinion("a sampled release needs too long an array there")
     losses, probabilities = zip(*[row for row in rows if abs(row[0]) <= most], strict=True)
     return DiscreteTerm(losses, probabilities, term.infinite + beyond)
 
@@ -364,7 +366,7 @@ def _within(term: DiscreteTerm, most: float) -> DiscreteTerm:
 def _table(
     rows: Tabulated | DiscreteTerm, spacing: float, *, pessimistic: bool, other: DiscreteTerm | None = None
 ) -> Any:
-    """A table's rows, each loss moved to a multiple of the spacing; `other`: those of the other order."""
+    """Return a table's rows with losses rounded to multiples of the spacing; `other` is the other order."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     def moved(rows: Tabulated | DiscreteTerm) -> tuple[dict[int, float], float]:

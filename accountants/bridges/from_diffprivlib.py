@@ -1,4 +1,4 @@
-"""The budget that a diffprivlib accountant holds as spent, as a ledger: figures as declared."""
+"""The spent budget of a diffprivlib accountant as a ledger, with figures as declared."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from dpaudit.mechanisms import OpaqueApproxDP, OpaquePureDP
 
 JUSTIFICATION = "declared by diffprivlib's BudgetAccountant"
 
-#: What a list of spends does not say.
+#: Assumptions about a list of spends.
 TAKEN_ON_TRUST = (
     "that each spend is what its query guarantees under this relation, for this unit",
     "that every query went through this one accountant",
@@ -27,17 +27,17 @@ TAKEN_ON_TRUST = (
 def from_diffprivlib(
     spent: Any, *, neighbouring: Neighbouring | str, unit: str, algorithm: str = "diffprivlib"
 ) -> Ledger:
-    """A ledger with one opaque release for each pair of epsilon and delta, its count how often it was spent.
+    """Return a ledger with one opaque release for each pair of epsilon and delta, counted by its spends.
 
     `spent` is a ``BudgetAccountant``, or its ``spent_budget``: pairs (epsilon, delta). diffprivlib records
     neither relation nor unit.
 
-    Raises `UsageError`: this is no list of pairs; `InvalidParameter`: an epsilon or delta outside its range;
-    `CannotBound`: a spend that promises nothing: delta 1, or an infinite epsilon.
+    Raises `UsageError`: `spent` is not a list of pairs; `InvalidParameter`: an epsilon or delta is outside
+    its range; `CannotBound`: a spend guarantees nothing (delta 1, or an infinite epsilon).
     """
     spends, remedy = getattr(spent, "spent_budget", spent), "give accountant.spent_budget"
     if not isinstance(spends, Sequence) or isinstance(spends, str | bytes):
-        why = "what was spent is a list of pairs"
+        why = "spends are a list of pairs"
         raise UsageError(f"a {type(spent).__name__}", where="spent_budget", why=why, remedy=remedy)
     releases = releases_of(spends, "spent_budget", ("epsilon", "delta"), remedy, _mechanism)
     parameters = {"source": "diffprivlib", "taken on trust": list(TAKEN_ON_TRUST)}
@@ -47,7 +47,7 @@ def from_diffprivlib(
 def _mechanism(place: str, epsilon: Any, delta: Any) -> tuple[OpaquePureDP | OpaqueApproxDP, int]:
     if epsilon == float("inf") or delta == 1:
         what = f"a spend of epsilon {epsilon} and delta {delta}"
-        why = "that promises nothing, and so does the whole run"
+        why = "it guarantees nothing, so the whole run has no guarantee"
         raise CannotBound(what, where=place, why=why, remedy="add noise")
     if not isinstance(delta, bool) and delta == 0:
         return OpaquePureDP(epsilon=epsilon, justification=JUSTIFICATION), 1
@@ -55,7 +55,7 @@ def _mechanism(place: str, epsilon: Any, delta: Any) -> tuple[OpaquePureDP | Opa
 
 
 def _imported(record: Any, **options: Any) -> Ledger:
-    """A ledger of a file's list of spends, or of an object that holds it."""
+    """Return a ledger of a file's list of spends, or of an object that holds it."""
     return from_diffprivlib(record.get("spent_budget") if isinstance(record, dict) else record, **options)
 
 

@@ -1,9 +1,9 @@
-"""A tree of dp-accounting's `DpEvent`s as a ledger.
+"""Read a tree of dp-accounting's `DpEvent`s as a ledger.
 
-An event's multiplier is the noise's scale over C, the norm of one unit's contribution to a sum, and a
-replaced unit moves a sum by up to 2C (`Neighbouring.sum_sensitivity`), unless the caller states that C is the
-whole sensitivity, as it is in what `dpaudit.accountants.bridges.to_dp_events` writes. An event without a
-counterpart here is refused.
+An event's multiplier is the noise's scale over C, the norm of one unit's contribution to a sum. A replaced
+unit moves a sum by up to 2C (`Neighbouring.sum_sensitivity`), unless the caller states that C is the whole
+sensitivity, as in events from `dpaudit.accountants.bridges.to_dp_events`. An event without a counterpart here
+is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _NOISE = Gaussian | Laplace | ours.DiscreteGaussian | ours.DiscreteLaplace
 _GUARANTEE = OpaquePureDP | OpaqueZCDP | ours.OpaqueApproxDP | ours.RandomizedResponse | ours.Exponential
-_DEEPEST = 200  # a deeper tree is not written by hand; it probably contains itself
+_DEEPEST = 200  # a deeper tree probably contains itself
 
 
 def from_dp_event(
@@ -45,16 +45,16 @@ def from_dp_event(
     unit: str = "record",
     algorithm: str = "dp-accounting events",
 ) -> Ledger:
-    """A ledger with one release for each leaf of a tree of events, its sensitivities `declared`.
+    """Return a ledger with one release for each leaf of a tree of events, with `declared` sensitivities.
 
-    `relation` is the one that the events are meant for. Left out, `neighbouring` is the same:
-    ``REPLACE_SPECIAL`` zeroes a unit out. Where `whole`, multipliers are scales over all the sensitivity, as
-    `to_dp_event` writes them, and events under ``REPLACE_SPECIAL`` may also be about replace-one.
+    `relation` is the relation of the events. Without `neighbouring`, the ledger has the same relation;
+    ``REPLACE_SPECIAL`` means zero-out. With `whole`, multipliers are scales over the whole sensitivity, as
+    `to_dp_event` writes them, and events under ``REPLACE_SPECIAL`` may also mean replace-one.
 
     Raises:
-        CannotBound: an event has no sound counterpart here, or stands for no privacy at all.
-        ClaimMismatch: `neighbouring` is none that `relation` can stand for.
-        InvalidParameter: a parameter outside its range, or something that is no event.
+        CannotBound: an event has no sound counterpart here, or has no privacy guarantee at all.
+        ClaimMismatch: `relation` cannot mean `neighbouring`.
+        InvalidParameter: a parameter outside its range, or an object that is not an event.
     """
     own = _neighbouring(relation, neighbouring, whole=whole)
     moves = 1.0 if whole else own.sum_sensitivity(1.0, "l2")
@@ -95,7 +95,7 @@ def _neighbouring(
 
 
 def _leaves(event: Any, count: int, where: str, depth: int = 0) -> Iterator[tuple[Any, int, str]]:
-    """Every event that is no composition, how often it happened, and where it stands in the tree."""
+    """Yield every event that is not a composition, its count, and its place in the tree."""
     from dp_accounting import dp_event
 
     if depth > _DEEPEST:
@@ -114,7 +114,7 @@ def _leaves(event: Any, count: int, where: str, depth: int = 0) -> Iterator[tupl
 
 
 def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
-    """The mechanism that an event stands for; None for one that releases nothing."""
+    """Return the mechanism of an event; None for an event that releases nothing."""
     from dp_accounting import dp_event
 
     place = f"{where}: {type(event).__name__}"
@@ -135,7 +135,7 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
         rho, xi = (OpaqueZCDP(rho=figure, justification=why).rho for figure in (event.rho, event.xi))
         # xi + rho alpha <= (xi + rho) alpha, as every order exceeds 1.
         return OpaqueZCDP(rho=up(Fraction(rho) + Fraction(xi)), justification=why)
-    # Events that dp-accounting 0.6 does not have yet are known by their names.
+    # Events that dp-accounting 0.6 does not have yet are recognised by name.
     name = type(event).__name__
     if name == "EpsilonDeltaDpEvent":
         return _stated(event, place)
@@ -158,9 +158,9 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
     if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
         return _mixture(event, relation, where)
     if isinstance(event, dp_event.NonPrivateDpEvent):
-        raise _no_mechanism(event, where, "what it stands for protects nothing", "release it with noise")
+        raise _no_mechanism(event, where, "such an event protects nothing", "release it with noise")
     if isinstance(event, dp_event.UnsupportedDpEvent):
-        raise _no_mechanism(event, where, "no bound is known for what it stands for", "name the mechanism")
+        raise _no_mechanism(event, where, "no bound is known for such an event", "name the mechanism")
     if isinstance(event, dp_event.DpEvent):
         remedy = "state its guarantee as an opaque release, with a justification"
         raise _no_mechanism(event, where, "no mechanism here is equivalent to it or costs more", remedy)
@@ -168,13 +168,14 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
 
 
 def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechanism | None:
-    """Randomized response: epsilon = log(1 + k (1 - p)/p); its pair dominates that against a uniform answer.
+    """Return randomized response with epsilon = log(1 + k (1 - p)/p).
 
-    The uniform answer is the average over all answers, so joint convexity has it no further away.
+    Its pair dominates the pair against a uniform answer: a uniform answer is the average over all answers, so
+    by joint convexity it is no farther away.
     """
     p, k = _positive(event.noise_parameter, place), _whole_number(event.num_buckets, "num_buckets", place)
     if relation.name == "ADD_OR_REMOVE_ONE":
-        why = "dp-accounting has it where an answer is replaced, not where one is added"
+        why = "dp-accounting defines it for a replaced answer, not for an added one"
         raise _no_mechanism(event, place.partition(":")[0], why, "give the relation REPLACE_ONE")
     if k == 1 or p == 1:
         return None
@@ -187,7 +188,7 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
 
 
 def _stated(event: Any, place: str) -> AnyMechanism:
-    """A guarantee that an event states."""
+    """Return the guarantee that an event states."""
     why = f"stated by an EpsilonDeltaDpEvent, {place.partition(':')[0]}"
     if event.delta == 0 and not isinstance(event.delta, bool):
         return OpaquePureDP(epsilon=event.epsilon, justification=why)
@@ -195,10 +196,10 @@ def _stated(event: Any, place: str) -> AnyMechanism:
 
 
 def _against_uniform(answer: ours.RandomizedResponse, where: str) -> OpaquePureDP:
-    """Randomized response where a unit's answer is replaced by a uniform one, as under ``REPLACE_SPECIAL``.
+    """Return randomized response for a unit whose answer becomes uniform, as under ``REPLACE_SPECIAL``.
 
-    With r = k / (e^epsilon + k - 1) the probability that an answer is drawn anew, the true one has
-    (1 - r + r / k) k = r e^epsilon times its uniform probability and every other one r times.
+    Let r = k / (e^epsilon + k - 1) be the probability of drawing an answer anew. The true answer then has
+    (1 - r + r / k) k = r e^epsilon times its uniform probability, and every other answer r times.
     """
     e, k = answer.epsilon, answer.categories
     raised = math.log(k) - math.log1p((k - 1) * math.exp(-e))  # the logarithm of r e^epsilon
@@ -207,7 +208,7 @@ def _against_uniform(answer: ours.RandomizedResponse, where: str) -> OpaquePureD
 
 
 def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
-    """A Poisson sample: of Gaussian noise, also several on one sample, which are one; or of another event."""
+    """Return the mechanism of a Poisson sample of Gaussian noise, one or several events, or another event."""
     rate = _rate(event, where)
     inner = _on_one_sample(event.event, relation, moves, where) if rate else None
     if inner is None:
@@ -218,15 +219,15 @@ def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str
         own = 0.5 * inner.sensitivity.value if opposite else None
         return PoissonSampled(rate=rate, mechanism=inner, contribution=own)
     if relation.name == "REPLACE_ONE" or isinstance(inner, ours.RandomizedResponse):
-        why = "its guarantee is about a replaced unit, and a unit that was not sampled is none"
+        why = "its guarantee is about a replaced unit, but a unit outside the sample is absent, not replaced"
         raise _no_mechanism(event, where, why, "give the relation ADD_OR_REMOVE_ONE")
     return PoissonSampled(rate=rate, mechanism=inner)
 
 
 def _of_one_size(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
-    """A sample without replacement: see `FixedSizeSampled`.
+    """Return the mechanism of a sample without replacement: see `FixedSizeSampled`.
 
-    A unit that was not sampled has another in its place. Where units are added or removed, neighbours of
+    Another unit takes the place of a unit that was not sampled. If units are added or removed, neighbours of
     the stated data set have one unit less.
     """
     place = f"{where}: {type(event).__name__}"
@@ -240,19 +241,19 @@ def _of_one_size(event: Any, relation: NeighboringRelation, moves: float, where:
         return None
     if not replaced:
         if not isinstance(inner, _NOISE):
-            why = "its guarantee is not about a replaced unit, and another unit takes the place of one"
+            why = "its guarantee is not about replaced units, but another unit takes an absent unit's place"
             raise _no_mechanism(event, where, why, "give the relation REPLACE_ONE")
         both = inner.sensitivity.model_copy(update={"value": 2.0 * inner.sensitivity.value})
         inner = inner.with_sensitivity(both)
     fewest = units - 1 if relation.name == "ADD_OR_REMOVE_ONE" else units
     if fewest == 0:
-        why = "without its only unit there is nothing to sample"
+        why = "without its only unit the data set is empty, and cannot be sampled"
         raise _no_mechanism(event, where, why, "give the relation REPLACE_ONE")
     return ours.FixedSizeSampled(size=size, units=fewest, mechanism=inner)
 
 
 def _truncated(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
-    """A Poisson sample that is cut; `dataset_size` is then the largest number of units."""
+    """Return the mechanism of a truncated Poisson sample; `dataset_size` is the largest number of units."""
     place = f"{where}: {type(event).__name__}"
     rate, counts = _rate(event, where), (event.dataset_size, event.truncated_batch_size)
     names = ("dataset_size", "truncated_batch_size")
@@ -273,7 +274,7 @@ def _rate(event: Any, where: str) -> float:
 
 
 def _on_one_sample(event: Any, relation: NeighboringRelation, moves: float, where: str) -> Any:
-    """What runs on a sample, as one mechanism; None for nothing."""
+    """Return the mechanism on a sample, as one mechanism; None if nothing runs on it."""
     inner = list(_leaves(event, 1, f"{where}, sampled"))
     noise = [(_mechanism(leaf, relation, moves, place), count) for leaf, count, place in inner]
     kept = [(mechanism, count) for mechanism, count in noise if mechanism is not None]
@@ -290,9 +291,9 @@ def _on_one_sample(event: Any, relation: NeighboringRelation, moves: float, wher
 
 
 def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> AnyMechanism:
-    """Trees of which a record is in one: the longest counts."""
+    """Return trees such that each record is in one of them: the longest tree counts."""
     if relation.name != "REPLACE_SPECIAL":
-        why = "its theorem is about records replaced by a special one: another change moves all later ones"
+        why = "its theorem is about records replaced by a special one; another change moves all later records"
         raise _no_mechanism(event, place.partition(":")[0], why, "give the relation REPLACE_SPECIAL")
     counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
     steps = max((_whole_number(count, "step_counts", place) for count in counts), default=0)
@@ -302,7 +303,7 @@ def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -
 
 
 def _selected(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
-    """The best of a Poisson (shape infinite) or a truncated negative binomial number of runs."""
+    """Return the best of a Poisson (infinite shape) or a truncated negative binomial number of runs."""
     place = f"{where}: {type(event).__name__}"
     mean, shape = _positive(event.mean, place), event.shape
     if isinstance(shape, bool) or not isinstance(shape, float | int) or not shape >= 0.0 or mean < 1.0:
@@ -319,13 +320,13 @@ def _selected(event: Any, relation: NeighboringRelation, moves: float, where: st
     try:
         releases = tuple(ours.TrialRelease(**one) for one in made)
     except InputError:
-        why = "a trial's theorem needs its Renyi divergences, which are not known here for one of its events"
+        why = "a trial's theorem needs the Renyi divergences of its event, which are not known here"
         raise _no_mechanism(event, where, why, "repeat an event that is noise, sampled or not") from None
     return ours.PrivateSelection(releases=releases, repetitions=law)
 
 
 def _gamma(eta: float, mean: float) -> float:
-    """The largest gamma found whose mean is at least `mean`: both costs fall with gamma."""
+    """Return the largest gamma found with a mean of at least `mean`: both costs fall with gamma."""
     low, high = 1e-300, 1.0 - 2.0**-53
     for _ in range(200):
         middle = math.sqrt(low) * math.sqrt(high) if low < 0.1 * high else 0.5 * (low + high)
@@ -335,7 +336,7 @@ def _gamma(eta: float, mean: float) -> float:
 
 
 def _mixture(event: Any, relation: NeighboringRelation, where: str) -> AnyMechanism:
-    """Gaussian noise on a random shift, of a unit that is added, removed or zeroed."""
+    """Return Gaussian noise with a random shift, for a unit that is added, removed or zeroed."""
     if relation.name == "REPLACE_ONE":
         why = "its theorem is about units that are added or removed (Choquette-Choo et al. 2024)"
         raise _no_mechanism(event, where, why, "give the relation ADD_OR_REMOVE_ONE or REPLACE_SPECIAL")
@@ -349,7 +350,7 @@ def _mixture(event: Any, relation: NeighboringRelation, where: str) -> AnyMechan
 
 
 def _positive(number: Any, place: str) -> float:
-    """A number as a double, refused unless it is finite and positive."""
+    """Return a number as a double; raise `InvalidParameter` unless it is finite and positive."""
     try:
         value = float(number)
     except (TypeError, ValueError, OverflowError):
@@ -360,7 +361,7 @@ def _positive(number: Any, place: str) -> float:
 
 
 def _whole_number(number: Any, name: str, place: str) -> int:
-    """A number as an integer, refused unless it is one and at least 1."""
+    """Return a number as an integer; raise `InvalidParameter` unless it is one and at least 1."""
     if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
         raise InvalidParameter(f"{name} = {number!r}", where=place, remedy="give a whole number, 1 or more")
     return int(number)

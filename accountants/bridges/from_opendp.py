@@ -1,12 +1,12 @@
-"""An OpenDP measurement as a ledger: its mechanism where it is one of ours, else what its map proves.
+"""Read an OpenDP measurement as a ledger: its mechanism if dpaudit has it, or the bound from its map.
 
 OpenDP draws all noise exactly, on the integers or on a lattice. Noise on integers is our discrete mechanism.
-A scalar with Laplace noise on a lattice of step g, its query moving by n g, is dominated by continuous
-Laplace noise of the same scale s whose query moves by (n + 1) g: with p = exp(-g/s) the lattice's delta at
-epsilon < n g/s is, for the whole number K that ends the set of outputs,
-1 - (p^(K+1) + e^epsilon p^(n-K))/(1 + p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the means' inequality,
-and 2/(1 + p) >= 1 leaves no more than the continuous 1 - e^(epsilon/2) p^((n+1)/2); beyond n g/s it is 0.
-Everything else is known by its map alone.
+For a scalar with Laplace noise on a lattice of step g, with a query that moves by n g, continuous Laplace
+noise of the same scale s with a query that moves by (n + 1) g dominates. Proof: with p = exp(-g/s) the
+lattice's delta at epsilon < n g/s is, for the whole number K that ends the set of outputs, 1 - (p^(K+1) +
+e^epsilon p^(n-K))/(1 + p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the means' inequality. As 2/(1 + p)
+>= 1, that is at most the continuous 1 - e^(epsilon/2) p^((n+1)/2); beyond n g/s it is 0. Every other
+measurement is bounded by its map alone.
 """
 
 import math
@@ -27,7 +27,7 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, OpaquePureDP, OpaqueZCDP
 
-#: What a measurement does not say.
+#: Assumptions about a measurement.
 TAKEN_ON_TRUST = (
     "that it ran as often as was stated, and nothing else was published",
     "that its input lay in its input domain, whose bounds and sizes OpenDP does not check",
@@ -35,7 +35,7 @@ TAKEN_ON_TRUST = (
     "OpenDP's maps and samplers",
 )
 
-#: Floats lie on a lattice of this step, as a power of two, unless the measurement names a coarser one.
+#: Floats lie on a lattice of this step, as a power of two, unless the measurement names a coarser step.
 _FINEST = {"f32": -149, "f64": -1074}
 
 
@@ -48,16 +48,16 @@ def from_opendp(
     count: int = 1,
     algorithm: str = "opendp",
 ) -> Ledger:
-    """A ledger with one release for each measurement of a composition, its sensitivity what moves it.
+    """Return a ledger with one release for each measurement of a composition, with its sensitivity.
 
-    `measurement` is a ``Measurement``, or the JSON object that ``opendp.mod.serialize`` wrote; one that
-    OpenDP cannot serialise is taken as a whole, by its map. `d_in` is how far neighbouring inputs lie apart,
-    by its input metric; left out, what one record makes on data sets. Where the input is an aggregate, it
-    must be stated. `count` is how often the measurement was invoked.
+    `measurement` is a ``Measurement``, or the JSON object from ``opendp.mod.serialize``. A measurement that
+    OpenDP cannot serialise becomes one release, bounded by its map. `d_in` is the distance of neighbouring
+    inputs in the input metric; None means the distance that one record makes between data sets. It is
+    required if the input is an aggregate. `count` is the number of invocations of the measurement.
 
     Raises:
         MissingExtra: OpenDP is not installed.
-        UsageError: this is no measurement, or one of another version of OpenDP, or lacks its `d_in`.
+        UsageError: not a measurement, a measurement of another OpenDP version, or a missing `d_in`.
         InvalidParameter: a distance or count outside its range.
         ClaimMismatch: the input's metric has no neighbours under this relation.
         CannotBound: OpenDP refuses it, or its map's figure is infinite or on a scale that no release has.
@@ -92,7 +92,7 @@ def from_opendp(
 
 
 def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
-    """The measurement's tree; None where it holds functions, or what only Polars could read back."""
+    """Return the measurement's tree; None if it holds functions, or parts that only Polars can read."""
     from dpaudit.json_text import strictly_parsed
 
     if not isinstance(measurement, mod.Measurement):
@@ -106,7 +106,7 @@ def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
 
 
 def _leaves(tree: Any, distance: Any, place: str) -> Iterator[tuple[str, AnyMechanism]]:
-    """Every measurement that is no composition and no chain, at the distance that reaches it."""
+    """Yield every measurement that is neither a composition nor a chain, with the distance at its input."""
     arguments: dict[str, Any] = dict(tree.get("__kwargs__", {}))
     match opendp_trees.name_of(tree):
         case "make_composition" | "make_basic_composition" if isinstance(arguments.get("measurements"), list):
@@ -126,7 +126,7 @@ def _leaves(tree: Any, distance: Any, place: str) -> Iterator[tuple[str, AnyMech
 def _mechanism(
     name: str | None, arguments: Mapping[str, Any], measurement: Any, distance: Any, proved: AnyMechanism
 ) -> AnyMechanism | None:
-    """The mechanism of ours that a measurement is, or is no worse than; None where there is none."""
+    """Return our mechanism that equals or dominates a measurement; None if there is none."""
     carrier = str(measurement.input_carrier_type)
     integers = carrier.removeprefix("Vec<").removesuffix(">") in INTEGERS
     scale = arguments.get("scale", math.nan)
@@ -150,7 +150,7 @@ def _mechanism(
 
 
 def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
-    """What the measurement's own map proves at a distance."""
+    """Return the guarantee that the measurement's own map proves at a distance."""
     measure = str(measurement.output_measure.type)
     with opendp_trees.answers(place, f"has no map at distance {distance!r}"):
         figure = measurement.map(distance)
@@ -162,10 +162,10 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         figure, delta = figure
         measure = "MaxDivergence"
     if not isinstance(figure, float) or not math.isfinite(figure) or not 0 <= delta < 1:
-        why = "" if isinstance(figure, float) else f"under {measure} it is a curve and not a figure"
+        why = "" if isinstance(figure, float) else f"under {measure} the guarantee is a curve, not a figure"
         what = f"the map says {figure!r}" if not why else f"a measurement under {measure}"
         remedy = "fix a delta with make_fix_delta" if why else "add noise"
-        raise CannotBound(what, where=place, why=why or "that promises nothing", remedy=remedy)
+        raise CannotBound(what, where=place, why=why or "it guarantees nothing", remedy=remedy)
     why = f"OpenDP's map says so at d_in = {distance!r}"
     if measure == "MaxDivergence" and delta > 0:
         return ours.OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
@@ -175,10 +175,10 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         return OpaqueZCDP(rho=figure, justification=why)
     what = f"a measurement under {measure}" + (f" with delta {delta!r}" if delta else "")
     remedy = "convert it: make_zCDP_to_approxDP, then make_fix_delta"
-    raise CannotBound(what, where=place, why="no release of a ledger is known by that", remedy=remedy)
+    raise CannotBound(what, where=place, why="no release of a ledger has such a guarantee", remedy=remedy)
 
 
-#: OpenDP's names of the types that count.
+#: OpenDP's names of the integer types.
 INTEGERS = {f"{sign}{size}" for sign in "iu" for size in ("8", "16", "32", "64", "128", "size")}
 
 _BY_RECORDS = {"SymmetricDistance", "InsertDeleteDistance", "SymmetricIdDistance"}
@@ -186,14 +186,14 @@ _BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance", "Chan
 
 
 def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> float:
-    """The distance between a measurement's neighbouring inputs, in its metric's own type, rounded up.
+    """Return the distance between a measurement's neighbouring inputs, in its metric's type, rounded up.
 
-    Nothing stated, it is what one record makes; errors as `from_opendp` has them.
+    Without `stated` it is the distance that one record makes; errors as for `from_opendp`.
     """
     metric = str(whole.input_metric.type).partition("<")[0].rpartition("::")[2]  # no path, no parameters
     if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
         what, where = f"a measurement under {metric} for a ledger under {str(relation)!r}", "neighbouring"
-        why = "its inputs are as large as each other: nothing is added or removed"
+        why = "all its inputs have the same size, so nothing is added or removed"
         raise ClaimMismatch(what, where=where, why=why, remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}")
     if metric in _BY_RECORDS and relation is Neighbouring.ADD_OR_REMOVE_ONE:
         _require_varying_size(whole)
@@ -217,37 +217,37 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
             raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
         return int(stated)
     rounded = up(Fraction(stated))
-    if str(whole.input_distance_type) == "f32":  # the least one that is no smaller: OpenDP rounds to nearest
+    if str(whole.input_distance_type) == "f32":  # the least f32 not below it: OpenDP rounds to nearest
         with np.errstate(over="ignore"):
             single = np.float32(rounded)
             rounded = float(single if float(single) >= rounded else np.nextafter(single, np.float32(np.inf)))
     if not math.isfinite(rounded):
-        why = f"no {whole.input_distance_type}, in which {metric} counts, is as large"
+        why = f"it exceeds every {whole.input_distance_type}, the type of {metric} distances"
         remedy = "give a smaller distance, or the measurement in another type"
         raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     return rounded
 
 
 def _require_varying_size(whole: Any) -> None:
-    """Refuse inputs of a size that cannot change: nothing lies at distance 1, so a map may say anything.
+    """Refuse inputs of a fixed size: no inputs are at distance 1, so a map may state any figure.
 
     Raises `ClaimMismatch`: the domain states a size; or the map has cost 0 at distance 1 and more at 2, which
-    by the triangle inequality implies that no inputs lie at distance 1.
+    by the triangle inequality implies that no inputs are at distance 1.
     """
     domain = whole.input_domain
     sizes = (getattr(one, "size", None) for one in (domain, getattr(domain, "descriptor", None)))
     size = next((size for size in sizes if size is not None), None)
-    fixed = size is not None or "lengths" in str(domain).lower()  # so a frame's margins say it
+    fixed = size is not None or "lengths" in str(domain).lower()  # a frame's margins state it this way
     if fixed or (_promises_all(whole, 1) and not _promises_all(whole, 2)):
         of, relation = "one size" if size is None else f"size {size}", str(Neighbouring.ADD_OR_REMOVE_ONE)
-        why = "nothing can be added to them or removed, so their measurement promises nothing of it"
+        why = "nothing can be added or removed there, so such a measurement guarantees nothing for it"
         remedy = f"give {str(Neighbouring.REPLACE_ONE)!r}, or measure inputs of any size"
         what = f"inputs of {of} for a ledger under {relation!r}"
         raise ClaimMismatch(what, where="neighbouring", why=why, remedy=remedy)
 
 
 def _promises_all(whole: Any, distance: int) -> bool:
-    """Whether the map's figures are all 0 at a distance; a curve is refused elsewhere."""
+    """Return whether the map's figures are all 0 at a distance; a curve is refused elsewhere."""
     with opendp_trees.answers("measurement", f"has no map at distance {distance!r}"):
         figure = whole.map(distance)
     parts = figure if isinstance(figure, tuple) else (figure,)
@@ -255,7 +255,7 @@ def _promises_all(whole: Any, distance: int) -> bool:
 
 
 def _imported(record: Any, **options: Any) -> Ledger:
-    """A ledger of what ``serialize`` wrote."""
+    """Return a ledger of an object that ``serialize`` wrote."""
     if not isinstance(record, dict):
         what = f"a {type(record).__name__} where OpenDP writes an object"
         raise UsageError(what, where="FILE", remedy="give what opendp.mod.serialize(measurement) returned")

@@ -1,7 +1,7 @@
-"""A ledger of what another library recorded, or declares.
+"""A ledger of another library's record or declaration.
 
-It has no hashes and no footer, since the run was not observed: it is accounted for, and never certified. Its
-unit and relation are those of the caller where the other library names none.
+It has no hashes and no footer, since the run was not observed, so it is accounted for but never certified.
+The caller states the unit and relation if the other library names none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,13 +18,13 @@ from dpaudit.registry import Registry
 
 @dataclass(frozen=True)
 class Importer:
-    """Makes a ledger of what another library recorded, for `dpaudit import`.
+    """A reader of another library's record, for `dpaudit import`.
 
     Attributes:
-        recognises: whether a record, a JSON value or what a checkpoint holds, is of this library.
+        recognises: whether a record (a JSON value or a checkpoint's content) is of this library.
         ledger: ``(record, *, unit, neighbouring, **options) -> Ledger``.
-        neighbouring: the relation that the library's figures hold for; None: the user must state it.
-        options: which of the arguments `d_in` and `count` of `ledger` the user may give.
+        neighbouring: the relation of the library's figures; None: the user must state it.
+        options: the arguments of `ledger`, out of `d_in` and `count`, that the user may give.
     """
 
     recognises: Callable[[Any], bool]
@@ -55,11 +55,11 @@ def declared_ledger(
     neighbouring: Neighbouring,
     parameters: dict[str, Any] | None = None,
 ) -> Ledger:
-    """The ledger, with the releases of one mechanism as one, at the place of the first.
+    """Return the ledger; all releases of one mechanism become one release, at the place of the first.
 
-    What a composition costs does not depend on the order of releases whose parameters were set beforehand. A
-    mechanism with a sensitivity states it as `declared`; `parameters` stand in the header. Raises
-    `InvalidParameter`: no releases at all, or an empty name in the header.
+    The cost of a composition does not depend on the order of releases with parameters fixed beforehand. A
+    mechanism's sensitivity is `declared`; `parameters` are written to the header. Raises `InvalidParameter`:
+    no releases at all, or an empty name in the header.
     """
     counted: dict[AnyMechanism, Release] = {}
     for release in releases:
@@ -67,8 +67,9 @@ def declared_ledger(
         count = release.count if first is None else first.count + release.count
         counted[release.mechanism] = (first or release).model_copy(update={"count": count})
     if not counted:
-        why = "an empty record proves nothing of a run"
-        raise InvalidParameter("no releases", where=algorithm, why=why, remedy="read it after the run")
+        why = "an empty record proves nothing about a run"
+        remedy = "read the record after the run"
+        raise InvalidParameter("no releases", where=algorithm, why=why, remedy=remedy)
     header = Header(algorithm=algorithm, unit=unit, neighbouring=neighbouring, parameters=parameters or {})
     ledger = Ledger(header, hashed=False)
     for release in counted.values():
@@ -83,11 +84,11 @@ def releases_of(
     remedy: str,
     mechanism: Callable[..., tuple[AnyMechanism, int]],
 ) -> Iterator[Release]:
-    """A release for each entry of a list of that name in the other library, labelled with its place there.
+    """Return a release for each entry of the other library's list of that name, labelled with its place.
 
-    Each entry holds one value for each of `fields`; `mechanism`, called with its place and values, gives its
-    mechanism and count. `remedy` says where such a list is to be had. Raises `UsageError`: an entry of
-    another length; and what `mechanism` raises, with the entry's place.
+    Each entry holds one value for each of `fields`. `mechanism` maps its place and values to a mechanism and
+    a count. `remedy` says how to get such a list. Raises `UsageError`: an entry of another length; and any
+    error of `mechanism`, with the entry's place.
     """
     for position, entry in enumerate(entries):
         place = f"{name}[{position}]"
@@ -102,18 +103,18 @@ def releases_of(
 
 
 def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:
-    """The relation of that name. Raises `InvalidParameter`: there is none."""
+    """Return the relation of that name. Raises `InvalidParameter`: there is none."""
     try:
         return Neighbouring(neighbouring)
     except ValueError:
         what = f"neighbouring = {neighbouring!r}"
-        why = "the same figure means another protection under each"
+        why = "the same figure means a different protection for each relation"
         remedy = f"give one of {', '.join(map(str, Neighbouring))}"
         raise InvalidParameter(what, where="neighbouring", why=why, remedy=remedy) from None
 
 
 def named(place: str, error: InputError) -> InputError:
-    """The error, with the place in the source in front of its own, unless it names that place."""
+    """Return the error with the place in the source added in front, unless it already names that place."""
     if place not in error.where:
         error.where = f"{place}: {error.where}" if error.where else place
     return error

@@ -1,8 +1,8 @@
-"""OpenDP's serialised measurements, rebuilt by OpenDP itself, but only from constructors.
+"""Rebuild OpenDP's serialised measurements with OpenDP itself, but only from constructors.
 
 A serialised measurement names functions of the library and their arguments, and reading it calls them. The
-library would call any name that its modules hold; here every name is compared with those of constructors
-first, and nothing is called before the whole tree has passed.
+library would call any name in its modules. Here every name must be a known constructor, and nothing is called
+before the whole tree has passed.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 from dpaudit.errors import CannotBound, MissingExtra, UsageError
 
-#: What may be called, by the module that holds it: constructors, and what they take as arguments.
+#: Names that may be called, by module: constructors and their arguments.
 _CONSTRUCTORS = {
     "measurements": re.compile(r"make_(?!user_|private_|proof_)\w+"),
     "transformations": re.compile(r"make_(?!user_|proof_)\w+"),
@@ -25,10 +25,10 @@ _CONSTRUCTORS = {
     "core": re.compile(r"(transformation_output|measurement_input)_(domain|metric)"),
 }
 
-#: Serialised expressions and frames of Polars: reading one may run code that it brings along.
+#: Serialised expressions and frames of Polars: reading one may run code from the file.
 _FOREIGN = ("__expr__", "__lazyframe__", "__margin__")
 
-#: All fields of an object that the library turns into something else, by the one that it is known by.
+#: All fields of an object that the library converts, by the field that identifies it.
 _FIELDS = {
     "__function__": {"__function__", "__module__", "__version__", "__kwargs__"},
     "__tuple__": {"__tuple__"},
@@ -38,7 +38,7 @@ _DEEPEST = 100
 
 
 def library() -> Any:
-    """The module `opendp.mod`. Raises `MissingExtra`: OpenDP is not installed, or cannot serialise."""
+    """Return the module `opendp.mod`. Raises `MissingExtra`: OpenDP is not installed, or cannot serialise."""
     try:
         found: Any = import_module("opendp.mod")
         what = f"opendp {getattr(found, '__version__', '')} has no deserialize"
@@ -51,15 +51,15 @@ def library() -> Any:
 
 
 def name_of(tree: Any) -> str | None:
-    """The constructor at the top of a tree, if it is a constructor's."""
+    """Return the name of the constructor at the top of a tree, or None."""
     name = tree.get("__function__") if isinstance(tree, Mapping) else None
     return name if isinstance(name, str) else None
 
 
 def require_constructors(tree: Any, version: str) -> None:
-    """Raise `UsageError` unless reading the tree calls nothing but constructors of this very version.
+    """Raise `UsageError` unless reading the tree calls only constructors of the installed version.
 
-    Raises `UsageError`: another function, another version, an unknown field, or no tree at all;
+    Raises `UsageError`: another function, another version, an unknown field, or not a tree;
     `CannotBound`: parts that only Polars can read.
     """
     if name_of(tree) is None:
@@ -69,10 +69,10 @@ def require_constructors(tree: Any, version: str) -> None:
 
 
 def _require(node: Any, version: str, place: str, depth: int) -> None:
-    """Refuse whatever reading would do beyond building lists, tuples and what constructors return.
+    """Refuse any node that does more than build lists, tuples and constructors' results.
 
-    OpenDP looks at every object of the text, whatever it is the value of, and the innermost first. So nothing
-    may stand beside the fields that are looked at here.
+    OpenDP inspects every object of the text, whatever field holds it, innermost first. So no field may stand
+    beside the fields that are checked here.
     """
     if depth > _DEEPEST:
         raise UsageError(f"more than {_DEEPEST} levels", where=place[:80], remedy="give one measurement")
@@ -84,8 +84,8 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
         return
     foreign = next((name for name in _FOREIGN if name in node), None)
     if foreign is not None:
-        why = "reading it may run code that the file brings along"
-        remedy = "call from_opendp with the measurement itself, where it was made"
+        why = "reading it may run code from the file"
+        remedy = "call from_opendp with the measurement itself, in the program that made it"
         raise CannotBound(f"a part {foreign!r}, for Polars to read", where=place, why=why, remedy=remedy)
     known = next((fields for name, fields in _FIELDS.items() if name in node), set(node))
     for name in node:
@@ -107,7 +107,7 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
 
 def _unknown(name: object, place: str) -> UsageError:
     what = f"a field {str(name)[:60]!r} that OpenDP does not write there"
-    why = "reading a measurement calls what any of its fields names"
+    why = "reading a measurement calls every function that its fields name"
     remedy = "give what opendp.mod.serialize(measurement) returned"
     return UsageError(what, where=place[:80], why=why, remedy=remedy)
 
@@ -117,22 +117,22 @@ def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> N
     allowed = _CONSTRUCTORS.get(module) if isinstance(module, str) else None
     if allowed is None or not isinstance(function, str) or not allowed.fullmatch(function):
         what = f"a call of {str(module)[:40]}.{str(function)[:60]}"
-        why = "reading a measurement calls what it names, and that is no constructor"
+        why = "reading a measurement calls the functions it names, and this one is not a constructor"
         remedy = "give what opendp.mod.serialize(measurement) returned"
         raise UsageError(what, where=place, why=why, remedy=remedy)
     if node.get("__version__") != version:
         what = f"made by opendp {node.get('__version__')}, installed is {version}"
-        why = "the same constructor may draw other noise there, and have another map"
+        why = "in that version the same constructor may draw different noise, and have another map"
         raise UsageError(what, where=place, why=why, remedy=f"pip install opendp=={node.get('__version__')}")
 
 
 def rebuilt(node: Mapping[str, Any], place: str) -> Any:
-    """What a tree that passed `require_constructors` describes: a measurement or a transformation.
+    """Return the measurement or transformation of a tree that passed `require_constructors`.
 
     Raises `CannotBound`: OpenDP refuses to build it.
     """
     mod = library()
-    # OpenDP may build what it has not proved in full, as its author let it; other switches stay as they are.
+    # OpenDP may build parts without a complete proof, as their author allowed; other switches stay unchanged.
     before = "contrib" in mod.GLOBAL_FEATURES
     mod.enable_features("contrib")
     try:
@@ -145,13 +145,13 @@ def rebuilt(node: Mapping[str, Any], place: str) -> Any:
 
 @contextmanager
 def answers(place: str, refusal: str) -> Iterator[None]:
-    """Turn what OpenDP raises into `CannotBound`."""
+    """Turn OpenDP's errors into `CannotBound`."""
     try:
         yield
     except (MissingExtra, CannotBound, UsageError):
         raise
-    except Exception as error:  # noqa: BLE001  (its Python layer raises whatever it meets)
+    except Exception as error:  # noqa: BLE001  (its Python layer raises many types)
         said = " ".join(str(error).split())
-        why = "a measurement's cost is what its own map says at that distance"
+        why = "a measurement's cost comes from its own map at that distance"
         remedy = "correct the distance, or give the measurement as OpenDP serialised it"
         raise CannotBound(f"OpenDP {refusal}: {said[:200]}", where=place, why=why, remedy=remedy) from None

@@ -1,11 +1,11 @@
-"""A ledger as a tree of `DpEvent`s, for the accountants of Google's dp-accounting.
+"""Write a ledger as a tree of `DpEvent`s, for the accountants of Google's dp-accounting.
 
-An event states noise by its multiplier, the noise's scale over C. How far a query moves in units of C is
-left to the accountant that reads the event, and under the relation ``REPLACE_ONE`` those of dp-accounting
-0.6 disagree: its privacy-loss accountant takes Gaussian noise to hide a move of 2C, its Renyi accountant
-one of C. A ledger's sensitivity is the whole move between neighbours, whatever the relation. Hence C is the
-whole sensitivity here, and events come with the relation to account for them under: one under which a query
-moves by exactly C, wherever there is one, and else ``REPLACE_ONE``, under which it moves by no less.
+An event states noise by its multiplier, the noise's scale over C. The accountant that reads the event decides
+by how many units of C a query moves. Under ``REPLACE_ONE`` the accountants of dp-accounting 0.6 disagree: the
+privacy-loss accountant assumes a move of 2C for Gaussian noise, the Renyi accountant a move of C. A ledger's
+sensitivity is the whole move between neighbours, under any relation. So C is the whole sensitivity here, and
+events state the relation for their accounting: one under which a query moves by exactly C, if there is one,
+otherwise ``REPLACE_ONE``, under which it moves by at least C.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Events:
-    """A ledger as dp-accounting reads it: one event, or a composition of one for each release, in order.
+    """A ledger for dp-accounting: one event, or a composition of one event for each release, in order.
 
-    The figure that comes of accounting for it under `relation` holds under the ledger's relation.
+    The figure from accounting for it under `relation` holds under the ledger's relation.
     """
 
     event: DpEvent
@@ -40,13 +40,12 @@ class Events:
 
 
 def to_dp_event(ledger: Ledger) -> Events:
-    """The releases of a ledger as events.
+    """Return the releases of a ledger as events.
 
-    Gaussian noise on symmetric matrices, on trees and on functions becomes the Gaussian events that it is
-    exactly worth; what is known by a pure epsilon or by rho becomes a `ZCDpEvent`, and so does discrete
-    Gaussian noise. Multipliers are rounded down, costs up. Raises `CannotBound`: a release has no sound
-    counterpart, or the ledger has parts or a budget; `NotCertifiable`: its noise was never drawn, or
-    replayed.
+    Gaussian noise on symmetric matrices, trees and functions becomes Gaussian events of exactly equal cost.
+    Mechanisms with only a pure epsilon or a rho, and discrete Gaussian noise, become a `ZCDpEvent`.
+    Multipliers are rounded down, costs up. Raises `CannotBound`: a release has no sound counterpart, or the
+    ledger has parts or a budget; `NotCertifiable`: its noise was never drawn, or was replayed.
     """
     from dp_accounting import dp_event
     from dp_accounting.privacy_accountant import NeighboringRelation
@@ -55,7 +54,7 @@ def to_dp_event(ledger: Ledger) -> Events:
     ledger.require_live_noise()
     if header.budget is not None:
         what = "a run whose number of releases may depend on the data"
-        why = "the releases of one run prove nothing of another; its budget does"
+        why = "the releases of one run prove nothing about another; its budget does"
         remedy = f"account for the budget, {header.budget}"
         raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
     needs_replacing = False
@@ -80,21 +79,21 @@ def to_dp_event(ledger: Ledger) -> Events:
 
 
 def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where: str) -> bool:
-    """Whether only ``REPLACE_ONE`` covers a mechanism, under the ledger's relation.
+    """Return whether only ``REPLACE_ONE`` covers a mechanism, under the ledger's relation.
 
-    Randomized response: under ``REPLACE_SPECIAL`` an answer is held against a uniform one, which is less
-    than another answer. Poisson samples: a replaced unit stands on both sides.
+    Randomized response: ``REPLACE_SPECIAL`` compares an answer with a uniform one, which costs less than
+    another answer. Poisson samples: a replaced unit is on both sides.
     """
     pair = mechanism.dominating_pair()
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     if isinstance(pair, dominating.Response) and not replaced:
-        why = f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}"
+        why = f"dp-accounting defines randomized response under replace-one, but the ledger is {neighbouring}"
         raise _no_event(mechanism, where, why=why, remedy="state its epsilon as an opaque pure-dp release")
     return replaced and isinstance(pair, dominating.Response | dominating.Sampled)
 
 
 def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[DpEvent, int]:
-    """One run of a mechanism, or of the pair inside its own: an event, and how many of it."""
+    """Return one run of a mechanism, or of the pair inside its own: an event and its count."""
     from dp_accounting import dp_event
 
     def representable(number: float) -> float:
@@ -118,7 +117,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
         case dominating.DiscreteLaplace():
             return dp_event.DiscreteLaplaceDpEvent(representable(up(1 / pair.scale)), pair.moves), 1
         case dominating.Response():
-            # The probability with which a uniform category is drawn, rounded down: k/(e^epsilon + k - 1).
+            # The probability of drawing a uniform category, rounded down: k/(e^epsilon + k - 1).
             grown = math.exp(pair.epsilon) if pair.epsilon <= 709.0 else math.inf
             replaced = pair.categories / (grown + pair.categories - 1) * (1.0 - 4e-15)
             return dp_event.RandomizedResponseDpEvent(representable(replaced), pair.categories), 1
@@ -141,6 +140,6 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
 
 def _no_event(mechanism: AnyMechanism, where: str, *, why: str = "", remedy: str = "") -> CannotBound:
     what = f"dp-accounting has no event for a {mechanism.kind} mechanism"
-    why = why or "events have no guarantee that depends on a delta, and no table of losses"
+    why = why or "events cannot state a delta-dependent guarantee or a table of losses"
     remedy = remedy or "account for this ledger here: dpaudit verify"
     return CannotBound(what, where=where, why=why, remedy=remedy)

@@ -12,27 +12,27 @@ from dpaudit.errors import CannotBound
 
 @functools.cache
 def flint() -> Any:
-    """The library of balls, loaded when it is first needed."""
+    """Return the library of balls, loaded on first use."""
     import flint
 
     return flint
 
 
 def ball(number: float | Fraction) -> Any:
-    """The exact number as a ball."""
-    if type(number) is float and math.isfinite(number):  # of which there are many
+    """Return the exact number as a ball."""
+    if type(number) is float and math.isfinite(number):  # the common case
         return flint().arb(number)
     exact = Fraction(number)
     return flint().arb(flint().fmpq(exact.numerator, exact.denominator))
 
 
 def upper_end(enclosure: Any) -> float:
-    """The smallest double that is not below any number in a ball."""
+    """Return the smallest double that is not below any number in a ball."""
     return up(_exact(enclosure.upper()))
 
 
 def lower_end(enclosure: Any) -> float:
-    """The largest double that is not above any number in a ball."""
+    """Return the largest double that is not above any number in a ball."""
     return down(_exact(enclosure.lower()))
 
 
@@ -41,18 +41,18 @@ def _exact(number: Any) -> Fraction:
         remedy = "ask for rigour float-pessimistic"
         raise CannotBound("a ball without bounds", where="rigour interval", remedy=remedy)
     mantissa, exponent = (int(part) for part in number.man_exp())
-    if exponent < -20_000:  # less than every double, and too long to write out
+    if exponent < -20_000:  # below every double, and too long to write out
         return Fraction((mantissa > 0) - (mantissa < 0), 10**400)
     return Fraction(mantissa) * Fraction(2) ** exponent
 
 
 def upper_fraction(enclosure: Any) -> Fraction:
-    """A rational number that is not below any number in a ball."""
+    """Return a rational number that is not below any number in a ball."""
     return _exact(enclosure.upper())
 
 
 def least_versine(lowest: Any, highest: Any) -> Any:
-    """A bound from below on 1 - cos x over lowest <= x <= highest; 0 if a multiple of 2 pi may lie inside."""
+    """Return a lower bound on 1 - cos x over lowest <= x <= highest; 0 if a full turn may lie inside."""
     arb, turn = flint().arb, 2.0 * math.pi
     low, high = float(lowest.lower()), float(highest.upper())
     if not high < 1e6 or math.floor(low / turn * (1 - 1e-9)) != math.floor(high / turn * (1 + 1e-9)):
@@ -61,7 +61,7 @@ def least_versine(lowest: Any, highest: Any) -> Any:
 
 
 def precise(formula: Callable[[], Any], bits: int = 80) -> Any:
-    """A formula's value to so many bits; `CannotBound` where it cancels beyond a million bits."""
+    """Return a formula's value to `bits` bits; `CannotBound` if it cancels beyond a million bits."""
     precision = max(128, flint().ctx.prec)
     while precision <= 1 << 20:
         with flint().ctx.workprec(precision):
@@ -73,11 +73,11 @@ def precise(formula: Callable[[], Any], bits: int = 80) -> Any:
 
 
 def gaussian_delta(mu: Any, epsilon: Any) -> Any:
-    """[erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
+    """Return [erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
     x, y = ((epsilon / mu + sign * mu / 2) / flint().arb(2).sqrt() for sign in (-1, 1))
     return (x.erfc() - epsilon.exp() * y.erfc()) / 2
 
 
 def laplace_delta(loss: Any, epsilon: Any) -> Any:
-    """1 - e^((epsilon - e) / 2) below the largest loss e, 0 beyond."""
+    """Return 1 - e^((epsilon - e) / 2) below the largest loss e, 0 beyond."""
     return -flint().arb.min((epsilon - loss) / 2, flint().arb(0)).expm1()

@@ -1,7 +1,7 @@
-"""What the contour needs of each family of releases, enclosed in balls.
+"""The factors of each family of releases on the contour, enclosed in balls.
 
-The formulae are those of `dpaudit.accountants.privacy_loss.contour`; here every number is a ball that holds
-the true one, which needs no error analysis of ours. Parameters are taken as the exact doubles.
+The formulas are those of `dpaudit.accountants.privacy_loss.contour`. Every number here is a ball that holds
+the true number, so no separate error analysis is needed. Parameters are the exact doubles.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class BallFactors:
     variance: Fraction  # the sum of mu^2
     pure: tuple[tuple[str, float, int], ...]  # family (a column of `Composed`), epsilon and count
     tables: tuple[tuple[DiscreteTerm, int], ...]  # each with its count
-    sampled: tuple[SampledBalls, ...]  # which alone tell the orders apart
+    sampled: tuple[SampledBalls, ...]  # the only family whose two orders differ
     revealing: Fraction  # the probability that an approximate release reveals everything
 
     @classmethod
     def orders(cls, releases: Sequence[tuple[Term, int]]) -> tuple[BallFactors, ...]:
-        """Sort terms by family, for each order of the pair as `Collected.directions` has them."""
+        """Sort terms by family, for each order of the pair as in `Collected.directions`."""
         columns = columns_of(releases)
 
         def rows(column: str) -> list[tuple[Any, ...]]:
             return list(zip(*getattr(columns, column), strict=True))
 
         if rows("replaced_gaussian"):
-            what = "no enclosure of a sample in which a unit is replaced is known"
+            what = "no enclosure is known for a sample with a replaced unit"
             raise CannotBound(what, where="rigour interval", remedy="ask for rigour float-pessimistic")
         approximate, gaussian, laplace = map(rows, ("approximate", "sampled_gaussian", "sampled_laplace"))
         certain = [(mu, count) for mu, rate, count in gaussian if rate == 1.0]
@@ -78,7 +78,7 @@ class BallFactors:
         return (first, second) if first.sampled else (first,)
 
     def ceiling(self) -> Fraction | None:
-        """A bound on the loss; the largest one but for rounding up; None if there is none."""
+        """Return the largest loss, rounded up; None if it is unbounded."""
         sampled = [one.ceiling() for one in self.sampled]
         known = [one for one in sampled if one is not None]
         if self.variance or len(known) < len(sampled):
@@ -88,23 +88,23 @@ class BallFactors:
         return sum((*known, *tables, *pure), Fraction(0))
 
     def cost(self, c: float, end: float) -> float:
-        """How many formulae one node takes, where the last is at `end`."""
+        """Return the number of formulas for one node, if the last node is at `end`."""
         rows = sum(len(table.losses) for table, _ in self.tables)
         return len(self.pure) + rows + 1 + sum(one.cost(c, end) for one in self.sampled)
 
     def moment(self, c: Any, smoothing: Fraction) -> Any:
-        """M(c) for a real c > 0, times that of a Gaussian of variance `smoothing`."""
+        """Return M(c) for a real c > 0, times that of a Gaussian of variance `smoothing`."""
         return math.prod((one.moment(c) for one in self.sampled), start=self._unsampled(c, smoothing))
 
     def along(self, c: Any, step: Fraction, nodes: int, smoothing: Fraction) -> list[Any]:
-        """M(c + i k step) for 0 <= k < nodes, times that of a Gaussian of variance `smoothing`."""
+        """Return M(c + i k step) for 0 <= k < nodes, times that of a Gaussian of variance `smoothing`."""
         found = [self._unsampled(flint().acb(c, ball(step * k)), smoothing) for k in range(nodes)]
         for one in self.sampled:
             found = [x * y for x, y in zip(found, one.along(c, step, nodes), strict=True)]
         return found
 
     def decay(self, c: Any, smoothing: Fraction) -> Decay:
-        """A bound on |M(c + it)| / M(c) for first <= t <= last, or for all t >= first; 1 of a table."""
+        """Return a bound on |M(c + it)| / M(c) for first <= t <= last, or all t >= first; 1 for a table."""
         arb = flint().arb
         bounds = [(_DECAYS[family](c, ball(epsilon)), count) for family, epsilon, count in self.pure]
         bounds += [(one.decay(c), one.count) for one in self.sampled]
@@ -141,7 +141,7 @@ _MOMENTS: dict[str, Callable[[Any, Any], Any]] = {
 
 @functools.lru_cache(maxsize=256)
 def _rows(term: DiscreteTerm) -> list[tuple[Any, Any]]:
-    """Losses and probabilities, these widened to hold all numbers that they may be the roundings of."""
+    """Return losses and probabilities, widened to hold all numbers that may round to them."""
 
     def widened(p: float) -> Any:
         error = ball(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))
@@ -167,10 +167,10 @@ def _response_decay(c: Any, e: Any) -> Decay:
 
 
 def _range_decay(c: Any, e: Any) -> Decay:
-    """The decay that follows from |sinh(a + ib)| <= cosh a."""
+    """Return the decay that follows from |sinh(a + ib)| <= cosh a."""
     half = c + ball(0.5)
     return lambda first, _last: (half * e).coth() * half / (half**2 + first**2).sqrt()
 
 
-#: How |M(c + it)| / M(c) of each family is bounded; a bound that ignores the interval's end falls.
+#: The bound on |M(c + it)| / M(c) of each family; a bound that ignores the interval's end falls.
 _DECAYS = {"laplace": _laplace_decay, "randomized_response": _response_decay, "bounded_range": _range_decay}

@@ -1,8 +1,8 @@
 """delta(epsilon) and epsilon(delta) between ends proved in ball arithmetic (rigour `interval`).
 
-By a closed form where there is one, else on the contour (`Line`). Closed forms: Gaussian noise (Balle
-and Wang 2018, Theorem 8), every atom of randomized response, one Laplace release, one Poisson-sampled one.
-Where releases are Poisson-sampled, the larger of both orders of the pair counts, after composing.
+Computed by a closed form if there is one, otherwise on the contour (`Line`). Closed forms: Gaussian noise
+(Balle and Wang 2018, Theorem 8), every atom of randomized response, one Laplace release, one Poisson-sampled
+release. If releases are Poisson-sampled, both orders of the pair are composed, and the larger result counts.
 """
 
 import functools
@@ -30,36 +30,36 @@ from dpaudit.errors import CannotBound
 
 MOST_FORMULAE = 4_000_000
 _LADDER, _FLIGHT, _RUNGS = Fraction(11, 10), 20, 240
-_LEAST = 1e-3  # of what may be cut off: where less lies beyond a flight of rungs, the ladder ends there
-_DIGITS = 4.0  # log of how much less is cut than in floating point, which rounds anyway
-_LONGER = 8  # rungs: bounds on what is cut off are a little looser here than in floating point
+_LEAST = 1e-3  # share of the allowed tail; the ladder ends once less lies beyond a flight of rungs
+_DIGITS = 4.0  # log of the extra factor by which the tail is reduced, compared with floating point
+_LONGER = 8  # extra rungs: bounds on the tail are slightly looser here than in floating point
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
     """A line Re s = c of the contour with its nodes in balls: delta(epsilon) in one order of the pair.
 
-    Floating point only says where to lay the line and how dense its nodes are - any line is sound; the nodes'
-    sum, what is cut off, the aliases and what smoothing adds are then all computed in balls, by the formulae
-    of `dpaudit.accountants.privacy_loss.contour.contour`.
+    Floating point only chooses the line and the density of its nodes; any line is sound. The nodes' sum, the
+    tail, the aliases and the effect of smoothing are then computed in balls, by the formulas of
+    `dpaudit.accountants.privacy_loss.contour.contour`.
     """
 
     c: Any
     step: Any
     nodes: list[Any]  # M(s) / (s (s + 1)) at s = c + i k step
-    tail: Any  # a bound on what is cut off, but for e^(-c epsilon)
+    tail: Any  # a bound on the part cut off, without its factor e^(-c epsilon)
     anchors: list[tuple[Any, Any]]  # a and B(a) of delta(x) <= e^(B - a x)
     ceiling: Fraction | None
     smoothing: Fraction
     density_tail: Any
 
     def __call__(self, epsilon: float) -> Any:
-        """delta(epsilon), epsilon >= 0; sharp near the epsilon that the line was laid for."""
+        """Return delta(epsilon) for epsilon >= 0; it is sharp near the epsilon that the line was laid for."""
         acb, arb, e = flint().acb, flint().arb, ball(epsilon)
         turn = acb(0, -(self.step * e)).exp()
         direct, density, angle = arb(0), arb(0), acb(1)
         for k, node in enumerate(self.nodes):
-            # Every 64th power anew: the ball would grow with each product.
+            # Every 64th power is computed directly, because the ball grows with each product.
             angle = acb(0, -(self.step * e) * k).exp() if k % 64 == 0 else angle * turn
             share, value = 1 if k == 0 else 2, node * angle
             direct += share * value.real
@@ -89,9 +89,10 @@ class Line:
 
 
 def line(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int = MOST_FORMULAE) -> Line:
-    """Lay a line where floating point would, to be sharp near `about`, and compute everything on it in balls.
+    """Choose a line in floating point, sharp near `about`, and compute everything on it in balls.
 
-    `chosen` is the same in floating point; only choices rest on it. `CannotBound` beyond `most` formulae.
+    `chosen` holds the same factors in floating point; only choices depend on it. Raises `CannotBound` if more
+    than `most` formulas are needed.
     """
     arb, acb, ceiling = flint().arb, flint().acb, factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)
@@ -101,7 +102,7 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int
     count, tail = _ending(factors.decay(c, smoothing), step, len(plan.t), wanted)
     cost = factors.cost(plan.c, float(step * count))
     if count * cost > most:
-        what = f"{count} nodes of {cost:.0f} formulae in balls"
+        what = f"{count} nodes of {cost:.0f} formulas in balls"
         remedy = "group equal releases, ask for a larger delta, or for rigour float-pessimistic"
         raise CannotBound(what, where="rigour interval", remedy=remedy)
     abscissae = (acb(c, ball(step * k)) for k in range(count))
@@ -120,8 +121,8 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int
 
 
 def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
-    """The line that floating point would lay; where that is resolved, one that cuts less."""
-    # What is cut is measured against the saddle-point approximation of delta, which may be far too large.
+    """Return the line that floating point would choose, or one with a smaller tail if that is accurate."""
+    # The tail is measured against the saddle-point approximation of delta, which may be far too large.
     point = saddle_for_epsilon(chosen, about)
     plan = lay(chosen, point, about, ceiling, FINAL)
     estimate = plan.curve(about).log_estimate
@@ -133,7 +134,7 @@ def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
 
 
 def _nearest(plan: Contour, about: float) -> list[float]:
-    """The anchor on either side of the line that bounds the aliases best at `about`; any would be sound."""
+    """Return, on each side of the line, the anchor with the best alias bound at `about`; any is sound."""
     a, constant = plan.anchors
     least = constant - a * about - np.abs(a - plan.c) * plan.period
     sides = [np.flatnonzero((a > plan.c) & (a > 0.0)), np.flatnonzero((a < plan.c) & (a > 0.0))]
@@ -141,8 +142,8 @@ def _nearest(plan: Contour, about: float) -> list[float]:
 
 
 def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[int, Any]:
-    """How many nodes to take, `nodes` or more, until what is cut off is below `wanted` or nearly."""
-    # What is cut off beyond t is (1/pi) * integral of a falling bound on |M(c + it) / M(c)| / t^2.
+    """Return a number of nodes, at least `nodes`, whose tail is below `wanted` or nearly, and that tail."""
+    # The tail beyond t is (1/pi) * integral of a falling bound on |M(c + it) / M(c)| / t^2.
     arb, rungs = flint().arb, [ball(step * (nodes - 1))]
     while True:
         for _ in range(_FLIGHT):
@@ -162,8 +163,8 @@ def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[in
 
 
 _PRECISION = 128
-_PROVED, _EXCLUDED = 1, -1  # on which side of the truth an epsilon is; 0 if that is not known
-_SHARE = 1 / 16  # of what is not decided, by which each end may be too far out
+_PROVED, _EXCLUDED = 1, -1  # the side of the truth that an epsilon is on; 0 if it is unknown
+_SHARE = 1 / 16  # allowed error of each end, as a share of the undecided range
 _MOST_ATOMS = 200_000
 
 _BallCurve = Callable[[float], Any]  # delta(epsilon) in balls
@@ -180,7 +181,7 @@ class Enclosure(NamedTuple):
 def enclose_delta(
     releases: Sequence[tuple[Term, int]], epsilon: float, most: int = MOST_FORMULAE
 ) -> Enclosure:
-    """Enclose delta at `epsilon` >= 0 (nats) of the composition; `CannotBound` beyond `most` formulae."""
+    """Enclose delta at `epsilon` >= 0 (nats) of the composition; `CannotBound` beyond `most` formulas."""
     epsilon = nonnegative("epsilon", epsilon)
     with flint().ctx.workprec(_PRECISION):
         curve, method = _curve(releases, epsilon, most)
@@ -191,7 +192,7 @@ def enclose_delta(
 def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclosure:
     """Enclose the least epsilon >= 0 at `delta` in (0, 1), ends finite; `CannotBound` if none reaches it."""
     delta = probability("delta", delta)
-    guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
+    guess = PrivacyLoss.compose(releases).epsilon(delta)  # only a guess: both ends are proved below
     with flint().ctx.workprec(_PRECISION):
         curve, method = _curve(releases, guess.upper, MOST_FORMULAE)
         exact = ball(delta)
@@ -214,7 +215,7 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
 def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> Enclosure:
     """Enclose the Renyi divergence of order `alpha` > 1, in nats, of the exact composition of the pairs.
 
-    It is log M(alpha - 1) / (alpha - 1), the larger of both orders; `CannotBound` where it is infinite.
+    It is log M(alpha - 1) / (alpha - 1), the larger of both orders; `CannotBound` if it is infinite.
     """
     t = Fraction(above_one("alpha", alpha)) - 1
     with flint().ctx.workprec(_PRECISION):
@@ -228,7 +229,7 @@ def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> En
 
 
 def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
-    """The first of ever farther numbers that lies on one side of the truth; 0 is the last below."""
+    """Return the first number, in growing steps from `start`, on the wanted side; 0 is the last below."""
     step, epsilon = math.ulp(start) + 1e-300, start
     while side(epsilon) != wanted:
         epsilon = max(0.0, start + wanted * step)
@@ -243,7 +244,7 @@ def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
 
 
 def _narrowed(side: Callable[[float], int], lower: float, upper: float) -> tuple[float, float]:
-    """Bisection while every middle lies on one side; then both ends towards the one that does not."""
+    """Bisect while every middle is decided; then move both ends towards the undecided middle."""
     while (middle := 0.5 * (lower + upper)) not in {lower, upper}:
         found = side(middle)
         if found == 0:
@@ -253,7 +254,7 @@ def _narrowed(side: Callable[[float], int], lower: float, upper: float) -> tuple
 
 
 def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: int) -> float:
-    """Closer to what is on no side, about a centre that is not either; the answer is on the wanted side."""
+    """Move closer to an undecided `centre`; the answer is on the wanted side."""
     bad = centre
     while abs(good - bad) > _SHARE * abs(bad - centre) and (middle := 0.5 * (good + bad)) not in {good, bad}:
         good, bad = (middle, bad) if side(middle) == wanted else (good, middle)
@@ -261,7 +262,7 @@ def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: i
 
 
 def _curve(releases: Sequence[tuple[Term, int]], about: float, most: int) -> tuple[_BallCurve, str]:
-    """delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
+    """Return delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
     orders = BallFactors.orders(releases)
     closed = [found for factors in orders if (found := _closed_form(factors)) is not None]
     if len(closed) == len(orders):
@@ -283,7 +284,7 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float, most: int) -> tup
 
 
 def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int) -> _BallCurve:
-    """By a line that is laid when it is first asked for."""
+    """Return the curve of a line that is laid at its first call."""
     laid = functools.cache(functools.partial(line, factors, chosen, about, most))
 
     def delta(epsilon: float) -> Any:
@@ -293,7 +294,7 @@ def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float, most: in
 
 
 def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
-    """The method's name and the closed form, but for `revealing`, of one order, if it has one."""
+    """Return the method's name and the closed form of one order without `revealing`, or None."""
     pure, sampled, v = factors.pure, factors.sampled, factors.variance
     if factors.tables or (v and (pure or sampled)):
         return None
@@ -315,7 +316,7 @@ def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
 
 
 def _lattice(factors: BallFactors) -> _BallCurve:
-    """The sum of p (1 - e^(epsilon - L)) over all losses L of randomized response above epsilon."""
+    """Return the sum of p (1 - e^(epsilon - L)) over all losses L of randomized response above epsilon."""
     atoms: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
     for _, e, n in factors.pure:
         p = 1 / (1 + (-ball(e)).exp())

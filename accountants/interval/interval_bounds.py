@@ -38,7 +38,7 @@ from dpaudit.mechanisms import (
 
 
 def enclosed(found: Accounted) -> Accounted:
-    """An accounting whose total is judged by its enclosure alone; `CannotBound` if none is known."""
+    """Return an accounting whose total is bounded by its enclosure alone; `CannotBound` if none is known."""
     accounting, header = found.accounting, found.header
     wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
     bound = interval_bound(found.composition, wanted) if header.budget is None else _of_budget(header, wanted)
@@ -48,7 +48,7 @@ def enclosed(found: Accounted) -> Accounted:
 
 
 def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
-    """The upper end of an enclosure, on the scale of a guarantee; `CannotBound` if none is known there."""
+    """Return the upper end of an enclosure, on the scale of a guarantee; `CannotBound` if none is known."""
     flint()
     match wanted:
         case ApproxDP(delta=delta):
@@ -67,7 +67,7 @@ def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
 
 
 def enclosed_rho(mechanism: AnyMechanism) -> float:
-    """The upper end of the enclosure of `composition.costs.rho`; `CannotBound` if none is known."""
+    """Return the upper end of the enclosure of `composition.costs.rho`; `CannotBound` if none is known."""
     match pair := mechanism.dominating_pair():
         case dominating.Gaussian():
             return up(pair.mu_squared / 2)
@@ -102,7 +102,7 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
 
 
 def enclosed_zcdp_epsilon(rho: float, delta: float) -> float:
-    """The upper end of epsilon by Canonne, Kamath and Steinke 2020, Proposition 12, at a good order."""
+    """Return epsilon's upper end by Canonne, Kamath and Steinke 2020, Proposition 12, at a good order."""
     if rho == 0.0:
         return 0.0
 
@@ -128,7 +128,7 @@ def _approximate(composition: Composition, delta: float) -> Bound:
 
 
 def _renyi(composition: Composition, alpha: float) -> Bound:
-    """The lower of the pairs' own divergence and of what rho implies, where both are known."""
+    """Return the smaller of the pairs' own divergence and the one that rho implies, if both are known."""
     try:
         exposed = _exposed(composition)
         found = max((enclose_divergence(terms, alpha) for terms in exposed), key=lambda one: one.upper)
@@ -145,7 +145,7 @@ def _renyi(composition: Composition, alpha: float) -> Bound:
 
 
 def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
-    """The pairs of what one unit can be exposed to, for every way to meet the parts of the splits."""
+    """Return the pairs of one unit's exposure, for every way to meet the parts of the splits."""
     relation = composition.sampling_relation
     runs = ([(_enclosed(one, relation), n) for one, n in each.items()] for each in composition.exposures())
     found = [loss_terms(each, relation) for each in runs]
@@ -156,7 +156,7 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
 
 
 def _enclosed(one: AnyMechanism, relation: Neighbouring) -> AnyMechanism:
-    """A mechanism that costs no less: no ball encloses a sample in which a unit is replaced."""
+    """Return a mechanism that costs at least as much: balls cannot enclose a sample with a replaced unit."""
     if not isinstance(one, OnSample | SampledMatrix) or relation is not Neighbouring.REPLACE_ONE:
         return one
     if isinstance(one.mechanism, Laplace):
@@ -165,7 +165,7 @@ def _enclosed(one: AnyMechanism, relation: Neighbouring) -> AnyMechanism:
 
 
 def _exactly(composition: Composition) -> bool:
-    """Whether what is enclosed are the mechanisms' own pairs, so that its lower end is theirs."""
+    """Return whether the enclosed pairs are the mechanisms' own, so that the lower end is theirs too."""
     relation = composition.sampling_relation
     runs = [list(each.items()) for each in composition.exposures()]
     same = all(_enclosed(one, relation) == one for each in runs for one, _ in each)
@@ -173,7 +173,7 @@ def _exactly(composition: Composition) -> bool:
 
 
 def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:
-    """What a group may cost in a run held to a budget, by a mechanism that costs as much."""
+    """Return a group's cost in a run held to a budget, by a mechanism of equal cost."""
     group_size, why = header.group_size, "the budget"
     mechanism: AnyMechanism
     match header.budget:
@@ -200,7 +200,7 @@ def _rational_mu_squared(mechanism: AnyMechanism) -> float:
 
 
 def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
-    """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
+    """Return the pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
     pair = mechanism.dominating_pair()
     moved = pair.larger if isinstance(pair, dominating.Sampled) else None
     if not (isinstance(pair, dominating.Sampled) and isinstance(moved, dominating.Laplace)):

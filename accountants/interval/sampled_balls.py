@@ -1,8 +1,8 @@
-"""Poisson-sampled releases in balls: what their two families share.
+"""Poisson-sampled releases in balls: the common part of their two families.
 
-In the notation of `dpaudit.accountants.privacy_loss.contour.sampled`, with v the loss of the noise itself. A
-quadrature rule turns M(s) into a sum of W_j r_j^p. Its points are chosen in floating point; its sum, its
-proved error and what it leaves out are computed in balls.
+The notation is that of `dpaudit.accountants.privacy_loss.contour.sampled`, with v the loss of the noise
+itself. A quadrature rule turns M(s) into a sum of W_j r_j^p. Its points are chosen in floating point; its
+sum, its proved error and its tails are computed in balls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Decay = Callable[[Any, Any | None], Any]
 
 DIGITS = 60.0  # a rule is off by less than e^-DIGITS / count, relative to M(c)
 _MOST_POINTS = 1 << 17
-_FAINT = 0.05  # a bound this low needs no sharper one beside it
+_FAINT = 0.05  # a bound below this needs no sharper second one
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,11 @@ class Rule:
 
     log_ratio: list[Any]  # log r_j, [points]
     weight: list[Any]  # W_j r_j^a, [points]
-    left_out: Any  # a bound on what the sum of |W_j r_j^p| lacks at both ends
+    left_out: Any  # a bound on the part of the sum of |W_j r_j^p| missing at both ends
     relative: Callable[[Any], Any]  # bounds the rule's own error at t, relative to M(c); grows with t
 
     def moment(self) -> Any:
-        """M(c): the whole sum S is within relative(0) M(c) of it."""
+        """Return M(c): the whole sum S is within relative(0) M(c) of it."""
         arb = flint().arb
         total = sum(self.weight, arb(0)) + arb(0, self.left_out.upper())
         return total / arb(1, self.relative(arb(0)).upper())
@@ -53,22 +53,22 @@ class SampledBalls(ABC):
 
     @abstractmethod
     def rule(self, c: Any, end: float) -> Rule:
-        """A rule at abscissa c, fine enough for |t| <= end."""
+        """Return a rule at abscissa c, fine enough for |t| <= end."""
 
     @abstractmethod
     def decay(self, c: Any) -> Decay:
-        """How |M(c + it)| / M(c) of one run is bounded."""
+        """Return a bound on |M(c + it)| / M(c) of one run."""
 
     @abstractmethod
     def ceiling(self) -> Fraction | None:
-        """The largest loss of all runs, rounded up; None if there is none."""
+        """Return the largest loss of all runs, rounded up; None if there is none."""
 
     @abstractmethod
     def cost(self, c: float, end: float) -> float:
-        """What one node costs, in formulae."""
+        """Return the cost of one node, in formulas."""
 
     def alone(self, epsilon: Any) -> Any:
-        """delta(epsilon) of one run, as in `SampledRun`: w delta1 at log(1 + (e^epsilon - 1) / w)."""
+        """Return delta(epsilon) of one run, as in `SampledRun`: w delta1 at log(1 + (e^epsilon - 1) / w)."""
         arb, q, grown = flint().arb, ball(self.rate), epsilon.expm1()
         share = q if self.mixture_first else q - (1 - q) * grown
         if share > 0:
@@ -76,11 +76,11 @@ class SampledBalls(ABC):
         return arb(0).union(arb.max(share.upper(), arb(0)))
 
     def moment(self, c: Any) -> Any:
-        """M(c) of all runs at a real c > 0."""
+        """Return M(c) of all runs at a real c > 0."""
         return self.rule(c, 0.0).moment() ** self.count
 
     def along(self, c: Any, step: Fraction, nodes: int) -> list[Any]:
-        """M(c + i k step) of all runs for 0 <= k < nodes: one product of matrices.
+        """Return M(c + i k step) of all runs for 0 <= k < nodes: one product of matrices.
 
         With k = b K + j, e^(i k step l) = e^(i b K step l) e^(i j step l).
         """
@@ -96,18 +96,18 @@ class SampledBalls(ABC):
         return [(entry + acb(error, error)) ** self.count for entry in product.entries()[:nodes]]
 
     def exponent(self, c: Any) -> Any:
-        """The real part a of p at Re s = c."""
+        """Return the real part a of p at Re s = c."""
         return c + 1 if self.mixture_first else -c
 
     def log_ratio(self, loss: Any) -> Any:
-        """Log of 1 - q + q e^v; what is added to 1 is at least -1/2."""
+        """Return log of 1 - q + q e^v; the number added to 1 is at least -1/2."""
         q = ball(self.rate)
         if self.rate <= 0.5:
             return (q * loss.expm1()).log1p()
         return loss + ((1 - q) * (-loss).expm1()).log1p()
 
     def check_points(self, points: int) -> None:
-        """Raise `CannotBound` where a rule has too many points."""
+        """Raise `CannotBound` if a rule has too many points."""
         if points > _MOST_POINTS:
             remedy = "ask for rigour float-pessimistic, or for a larger delta"
             what = f"a quadrature of {points:.3g} points in balls"
@@ -115,7 +115,7 @@ class SampledBalls(ABC):
 
 
 def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:
-    """e^(i k step l) for k < many; every 16th anew, as balls grow with each product."""
+    """Return e^(i k step l) for k < many; every 16th is computed anew, as balls grow with each product."""
     acb = flint().acb
     turn = acb(0, step * log_ratio).exp()
     found: list[Any] = []
@@ -125,10 +125,10 @@ def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:
 
 
 def paired(cells: Sequence[tuple[Any, Any, Any]]) -> Decay:
-    """Two independent copies of the loss in different cells: |M(c + it) / M(c)|^2 = E cos t (L - L').
+    """Bound the decay by two independent copies of the loss: |M(c + it) / M(c)|^2 = E cos t (L - L').
 
-    The cells come in increasing order of loss, each a mass under the tilted law, or less, and the least and
-    the largest |log r| in the cell, signs alike.
+    The copies are in different cells. The cells come in increasing order of loss. Each has a mass at most
+    that of the tilted law, and the least and the largest |log r| in the cell, which has one sign.
     """
     arb, pairs = flint().arb, []
     for at, (mass, _, highest) in enumerate(cells):
@@ -148,7 +148,7 @@ def paired(cells: Sequence[tuple[Any, Any, Any]]) -> Decay:
 
 
 def least_of(far: Decay, near: Decay) -> Decay:
-    """The lower of two bounds; the second, which costs more, only where the first says little."""
+    """Return the smaller of two bounds; the costlier second is used only if the first is weak."""
 
     def bound(first: Any, last: Any | None) -> Any:
         arb = flint().arb

@@ -1,6 +1,6 @@
 """Poisson-sampled Gaussian noise in balls.
 
-The trapezoid rule over x and its error are those of `accountants.privacy_loss.contour.sampled_gaussian`.
+The trapezoid rule over x and its error are as in `accountants.privacy_loss.contour.sampled_gaussian`.
 Left of its points 1 - q <= r <= 1; right of them r e^-v falls and r grows.
 
 Decay: cells of the tilted law, and the line of integration moved to x + iy, 0 < mu y < pi / 2, where |M(c +
@@ -32,12 +32,12 @@ class SampledGaussianBalls(SampledBalls):
         return None if self.mixture_first else self.count * upper_fraction(-(-ball(self.rate)).log1p())
 
     def cost(self, c: float, end: float) -> float:
-        """A product of matrices is fast."""
+        """Return the cost of one node, in formulas; a product of matrices is fast."""
         low, high, step, _ = self._layout(c, end)
         return (high - low) / step / 32.0 + 1.0
 
     def rule(self, c: Any, end: float) -> Rule:
-        """The nodes and weights of the trapezoid rule."""
+        """Return the nodes and weights of the trapezoid rule."""
         arb, a, mu = flint().arb, self.exponent(c), ball(self.parameter)
         low, high, width, half = self._layout(float(c), end)
         first, last = math.floor(low / width), math.ceil(high / width)
@@ -58,15 +58,15 @@ class SampledGaussianBalls(SampledBalls):
         return Rule(log_ratio, weight, left_out, relative)
 
     def decay(self, c: Any) -> Decay:
-        """Cells while the modulus is near 1, a moved line beyond."""
+        """Use cells while the modulus is near 1, a shifted line beyond."""
         rule = self.rule(c, 0.0)
         moment = rule.moment()
         return least_of(self._shifted(c, moment.lower()), self._cells(c, rule, moment.upper()))
 
     def _layout(self, c: float, end: float) -> tuple[float, float, float, float]:
-        """Ends, step and half width of the strip; what the rule proves of them is computed in balls."""
+        """Return ends, step and half width of the strip; balls prove the rule's properties from them."""
         a, mu, level = float(self.exponent(c)), self.parameter, DIGITS + math.log(self.count)
-        # Below x the integrand is less than phi (1 - q)^a, and than that of r >= e^(q v), for a < 0.
+        # Below x the integrand is less than phi (1 - q)^a and, as r >= e^(q v), for a < 0 less than that one.
         tilt = max(0.0, -a * self.rate * mu)
         least = math.sqrt(2.0 * (level + max(0.0, a * math.log1p(-self.rate))))
         low = -min(least, tilt + math.sqrt(2.0 * level + tilt * (mu + tilt)))
@@ -86,22 +86,22 @@ class SampledGaussianBalls(SampledBalls):
         return mu * (x - mu / 2)
 
     def _beyond_left(self, a: Any, x: Any, cosine: Any) -> Any:
-        """A bound on the integral of phi |r|^a below x < 0, or the sum over points below it.
+        """Return a bound on the integral of phi |r|^a below x < 0, or on the sum over points below it.
 
-        There |r| is at most 1, and at least 1 - q and e^(q v) times `cosine`, that of mu Im x.
+        There |r| is at most 1, and at least 1 - q and e^(q v) times `cosine`, the cosine of mu Im x.
         """
         arb, mu, q, root = flint().arb, ball(self.parameter), ball(self.rate), flint().arb(2).sqrt()
         if self.mixture_first:
             return (-x / root).erfc() / 2
         crude = (a * (-q).log1p()).exp() * (-x / root).erfc() / 2
         tilt = -a * q * mu
-        if not x <= -tilt:  # the bound still rises, and so may exceed the integral at single points
+        if not x <= -tilt:  # the bound still rises there, and may exceed the integral at single points
             return crude
         size = (tilt * (mu + tilt) / 2 + a * cosine.log()).exp()
         return arb.min(crude.upper(), (size * (-(x + tilt) / root).erfc() / 2).upper())
 
     def _beyond_right(self, a: Any, x: Any, log_ratio: Any) -> Any:
-        """The same above x >= max(a mu, 0), where the bound falls."""
+        """Return the same bound above x >= max(a mu, 0), where the bound falls."""
         arb, mu = flint().arb, ball(self.parameter)
         if not self.mixture_first:
             return (a * log_ratio).exp() * (x / arb(2).sqrt()).erfc() / 2
@@ -133,7 +133,7 @@ class SampledGaussianBalls(SampledBalls):
             sine, cosine = (mu * y).sin(), (mu * y).cos()
 
             def at(x: Any, sine: Any = sine, cosine: Any = cosine) -> tuple[Any, Any, Any]:
-                """Log |r|, arg r and w at x + iy."""
+                """Return log |r|, arg r and w at x + iy."""
                 drawn = q * self._loss(x).exp()
                 real, imaginary = 1 - q + drawn * cosine, drawn * sine
                 square = real * real + imaginary * imaginary
@@ -151,7 +151,7 @@ class SampledGaussianBalls(SampledBalls):
                 middle, width = (left + right) / 2, right - left
                 log_modulus, _, _ = at(middle)
                 slope = (-left).union(-right) + a * mu * w.union(more)
-                # Of e^(g y + b |y|) the mean over |y| <= h is at most e^(b h + (g h)^2 / 6).
+                # The mean of e^(g y + b |y|) over |y| <= h is at most e^(b h + (g h)^2 / 6).
                 bend = slope.rad() * width / 2 + (slope.mid() * width / 2) ** 2 / 6
                 most = a * log_modulus - middle * middle / 2 + bend
                 area = width * most.exp() / (2 * flint().arb.pi()).sqrt()
@@ -168,7 +168,7 @@ class SampledGaussianBalls(SampledBalls):
 
 
 def _normal(low: Any, high: Any) -> Any:
-    """The normal measure between two numbers; of two small tails the one that does not cancel."""
+    """Return the normal measure between two numbers; for two small tails without cancellation."""
     root = flint().arb(2).sqrt()
     low, high = (-high, -low) if low < 0 else (low, high)
     return ((low / root).erfc() - (high / root).erfc()) / 2

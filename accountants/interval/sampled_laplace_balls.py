@@ -1,7 +1,8 @@
 """Poisson-sampled Laplace noise in balls.
 
 The rule and the bounds are those of `dpaudit.accountants.privacy_loss.contour.sampled_laplace`: the modulus
-on the ellipse is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel.
+on the ellipse is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least one on the
+panel.
 """
 
 import functools
@@ -25,12 +26,12 @@ class SampledLaplaceBalls(SampledBalls):
         return self.count * upper_fraction(high if self.mixture_first else -low)
 
     def cost(self, c: float, end: float) -> float:
-        """A product of matrices is fast."""
+        """Return the cost of one node, in formulas; a product of matrices is fast."""
         panels, points, _ = self._layout(c, end)
         return panels * points / 32.0 + 1.0
 
     def rule(self, c: Any, end: float) -> Rule:
-        """Gauss and Legendre's rule between the atoms."""
+        """Return Gauss and Legendre's rule between the atoms."""
         arb, a, e = flint().arb, self.exponent(c), ball(self.parameter)
         panels, points, stretch = self._layout(float(c), end)
         self.check_points(panels * points)
@@ -53,7 +54,7 @@ class SampledLaplaceBalls(SampledBalls):
         return Rule(log_ratio, weight, arb(0), relative)
 
     def decay(self, c: Any) -> Decay:
-        """The integral decays, the atoms do not; they turn against each other."""
+        """Bound the decay: the integral decays, and the atoms rotate against each other."""
         a, e, (low, high) = self.exponent(c), ball(self.parameter), self._atoms()
         moment = self.rule(c, 0.0).moment()
         first, second = (a * low).exp() / (2 * moment), (a * high - e).exp() / (2 * moment)
@@ -62,7 +63,7 @@ class SampledLaplaceBalls(SampledBalls):
         atoms = (first + second).upper()
 
         near = paired([(first.lower(), low, low), (second.lower(), high, high)])
-        return least_of(lambda start, _last: atoms + variation / start, near)  # the first falls
+        return least_of(lambda start, _last: atoms + variation / start, near)  # the first bound falls
 
     def _atoms(self) -> tuple[Any, Any]:
         e = ball(self.parameter)
