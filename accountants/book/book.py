@@ -53,7 +53,7 @@ class Book:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """Return the names of all accounts."""
+        """The names of all accounts."""
         with self._tables.reading() as connection:
             return tuple(self._tables.datasets(connection))
 

@@ -2,7 +2,7 @@
 
 SQLite: `BEGIN IMMEDIATE` takes the only write lock before any read, and every commit reaches the disk.
 PostgreSQL: a transaction locks the account's row before it reads the events. `READ COMMITTED` then shows it
-what others committed meanwhile; under `REPEATABLE READ` a transaction that waited for the lock would see the
+the commits of others; under `REPEATABLE READ` a transaction that waited for the lock would see the
 old events. In both, a process that dies before its commit leaves nothing behind; if it dies after the commit,
 its reservation is in the book.
 """

@@ -67,7 +67,7 @@ class ConversionCurve:
 
 
 def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[float]) -> list[Conversion]:
-    """Return what a guarantee implies on every other scale: epsilon at each delta, divergence at each order.
+    """Convert a guarantee to every other scale: epsilon at each delta, divergence at each order.
 
     Raises `InvalidParameter`: a delta outside (0, 1), or an order not above 1; `CannotBound`: a figure past
     the largest double.

@@ -1,4 +1,4 @@
-"""What one guarantee implies: its curve delta(epsilon), guarantees on other scales, a budget's bounds."""
+"""The implications of one guarantee: its curve delta(epsilon), other scales, a budget's bounds."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -100,7 +100,7 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
 def budget_for(target: ApproxDP) -> ZCDP:
     """Return the largest rho, rounded down, such that all runs held to it together meet the target.
 
-    It uses what every rho-zCDP mechanism satisfies (Canonne, Kamath and Steinke 2020, Proposition 12). The
+    It uses the bound for every rho-zCDP mechanism (Canonne, Kamath and Steinke 2020, Proposition 12). The
     target is proved at exactly the returned number, including the filter's rounding tolerance.
     """
 

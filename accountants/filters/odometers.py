@@ -77,7 +77,7 @@ class ZCDPOdometer:
 
     @property
     def reading(self) -> ExPostLoss:
-        """Return the loss bound, which holds now and at every earlier moment.
+        """The loss bound, which holds now and at every earlier moment.
 
         Raises `CannotBound`: the total cost exceeds every double.
         """
@@ -98,7 +98,7 @@ class GDPOdometer(ZCDPOdometer):
 
     @property
     def reading(self) -> ExPostLoss:
-        """Return the loss bound, which holds now and at every earlier moment."""
+        """The loss bound, which holds now and at every earlier moment."""
         square = Fraction(self._total())
         return ExPostLoss(GDP(mu=sqrt_up(square)), _loss(up(square / 2), self._delta), self._delta)
 

@@ -52,7 +52,7 @@ def upper_fraction(enclosure: Any) -> Fraction:
 
 
 def least_versine(lowest: Any, highest: Any) -> Any:
-    """Return a lower bound on 1 - cos x over lowest <= x <= highest; 0 if a full turn may lie inside."""
+    """Return a lower bound on 1 - cos x on [lowest, highest]; 0 if a multiple of 2 pi may lie inside."""
     arb, turn = flint().arb, 2.0 * math.pi
     low, high = float(lowest.lower()), float(highest.upper())
     if not high < 1e6 or math.floor(low / turn * (1 - 1e-9)) != math.floor(high / turn * (1 + 1e-9)):

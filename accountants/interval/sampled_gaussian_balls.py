@@ -66,7 +66,7 @@ class SampledGaussianBalls(SampledBalls):
     def _layout(self, c: float, end: float) -> tuple[float, float, float, float]:
         """Return ends, step and half width of the strip; balls prove the rule's properties from them."""
         a, mu, level = float(self.exponent(c)), self.parameter, DIGITS + math.log(self.count)
-        # Below x the integrand is less than phi (1 - q)^a and, as r >= e^(q v), for a < 0 less than that one.
+        # Below x the integrand is at most phi (1 - q)^a and, for a < 0, phi e^(a q v), as r >= e^(q v).
         tilt = max(0.0, -a * self.rate * mu)
         least = math.sqrt(2.0 * (level + max(0.0, a * math.log1p(-self.rate))))
         low = -min(least, tilt + math.sqrt(2.0 * level + tilt * (mu + tilt)))

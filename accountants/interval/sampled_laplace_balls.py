@@ -21,7 +21,7 @@ class SampledLaplaceBalls(SampledBalls):
     unsampled = staticmethod(laplace_delta)
 
     def ceiling(self) -> Fraction | None:
-        """The loss at the upper atom."""
+        """Return the loss at the upper atom, for all runs."""
         low, high = self._atoms()
         return self.count * upper_fraction(high if self.mixture_first else -low)
 

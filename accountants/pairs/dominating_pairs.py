@@ -147,7 +147,7 @@ def loss_terms(
 
 
 def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:
-    """Terms that cost no more than the mechanisms' pairs; None if `loss_terms` are exact.
+    """Return terms that cost at most as much as the mechanisms' pairs; None if `loss_terms` are exact.
 
     A mechanism without a known lower bound is left out, which only lowers the result.
     """

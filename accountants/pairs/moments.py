@@ -81,7 +81,7 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
 
 
 def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
-    """Return what `log_moment` returns; it is an upper bound only if it is not below the normal doubles."""
+    """Compute `log_moment`; the result is an upper bound only if it is not below the normal doubles."""
     if isinstance(mechanism, PrivateSelection):  # its trials are mechanisms, not pairs
         return _selected(mechanism, neighbouring)
     pair = pair_of(mechanism)

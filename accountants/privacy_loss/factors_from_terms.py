@@ -1,4 +1,4 @@
-"""From terms or arrays of parameters to factors of the moment generating function: checked and grouped."""
+"""Check and group terms or arrays of parameters, and make the factors of the moment generating function."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTerm, Term
 from dpaudit.errors import CannotBound, InvalidParameter
 
-SMALLEST_MU = 1e-150  # a smaller mu counts as this one: its square must not underflow
-SMALLEST_SAMPLED = 1e-40  # likewise a rate or parameter of sampled runs, unless there is one run alone
-MOST_COUNT = 1e12  # more runs than this of one term are not accounted for
+SMALLEST_MU = 1e-150  # a smaller mu is raised to this one: its square must not underflow
+SMALLEST_SAMPLED = 1e-40  # likewise for a rate or parameter of sampled runs, except for a single run
+MOST_COUNT = 1e12  # limit on the runs of one term
 _MANY_SAMPLED = 100
-_EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
+_EXACT_COUNT = 256  # up to this count, a sum or product is computed as a fraction
 
 #: The largest parameters of each column; 1 for a probability.
 _LARGEST: dict[str, tuple[float, ...]] = {
@@ -49,7 +49,7 @@ _LARGEST: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Composed:
-    """Parameters and counts by family, arrays [distinct], a count perhaps one for all; counted tables."""
+    """Parameters and counts by family, arrays [distinct] (one count may serve all); tables with counts."""
 
     gaussian: tuple[ArrayLike, ArrayLike] = ((), ())  # mu, count
     laplace: tuple[ArrayLike, ArrayLike] = ((), ())  # epsilon, count
@@ -62,7 +62,7 @@ class Composed:
     tables: tuple[tuple[DiscreteTerm, int], ...] = ()
 
     def __add__(self, other: Composed) -> Composed:
-        """The composition of both: columns one below the other."""
+        """Return the composition of both: concatenated columns."""
         columns: dict[str, Any] = {}
         for name in _LARGEST:
             some, more = getattr(self, name), getattr(other, name)
@@ -73,10 +73,10 @@ class Composed:
         return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
-        """Check every number and merge what can be merged.
+        """Check every number and merge equal entries.
 
-        Raises `InvalidParameter` for a number that is NaN, infinite or negative, or of a wrong shape, and
-        `CannotBound` past the range in which anything is computed.
+        Raises `InvalidParameter`: a number is NaN, infinite or negative, or a shape is wrong; `CannotBound`:
+        a number exceeds the supported range.
         """
         columns = {name: _vectors(name, getattr(self, name), *most) for name, most in _LARGEST.items()}
         (mu, mu_count), (s_mu, s_rate, s_count) = columns["gaussian"], columns["sampled_gaussian"]
@@ -132,12 +132,12 @@ class Collected:
 
     @property
     def only_gaussian(self) -> bool:
-        """Nothing but Gaussians, or nothing at all."""
+        """Whether there are only Gaussians, or no releases."""
         return not (self._pure or self._sampled or self.replaced_gaussian)
 
     @property
     def only_atoms(self) -> bool:
-        """Nothing but randomized response and tables."""
+        """Whether there are only randomized response and tables."""
         continuous = len(self.laplace.counts) or len(self.bounded_range.counts)
         return not (self.variance or continuous or self._sampled or self.replaced_gaussian)
 
@@ -148,7 +148,7 @@ class Collected:
 
     @property
     def orders(self) -> tuple[bool, ...]:
-        """The orders of the pair that may differ: whether the sampled mixture is the first of the pair."""
+        """The orders of the pair that may differ: whether the sampled mixture is first."""
         return (True, False) if self._sampled else (True,)
 
     @property
@@ -158,14 +158,14 @@ class Collected:
 
     @property
     def both_ways_pure(self) -> bool:
-        """Whether no loss lies below -ceiling either; of a table's losses nothing is known there."""
+        """Whether no loss lies below -ceiling either; a table's losses have no known lower bound."""
         return self.ceiling < math.inf and not self.tables
 
     @cached_property
     def ceilings(self) -> tuple[float, ...]:
         """An upper bound on the loss for each of `orders`.
 
-        The loss of the mixture is at most log(1 - q + q e^epsilon); with the mixture second it is at most
+        The loss of the mixture is at most log(1 - q + q e^epsilon). With the mixture second it is at most
         -log(1 - q + q e^-epsilon), which is finite for Gaussian noise too (epsilon infinite).
         """
         totals: list[float] = []
@@ -185,11 +185,11 @@ class Collected:
 
     @cached_property
     def most_delta(self) -> float:
-        """An upper bound on every delta but `least_delta`.
+        """An upper bound on every delta, not counting `least_delta`.
 
-        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; a table's losses, which need not be as small
-        in the other order, have 1 - e^-e < e; where all is sampled, the pair differs only if some run draws
-        the unit.
+        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2. A table's losses, which may be larger in the
+        other order, have 1 - e^-e < e. If everything is sampled, the pair differs only if some run draws the
+        unit.
         """
         most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
         if self.variance > 0.0 or self._pure or self.replaced_gaussian:
@@ -198,7 +198,7 @@ class Collected:
 
     @property
     def whole_variance(self) -> float | None:
-        """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
+        """The variance without sampling, if all noise is Gaussian: that dominates (convexity)."""
         if self._pure or self.sampled_laplace:
             return None
         replaced = ((2.0 * mu, rate, count) for mu, rate, count in self.replaced_gaussian)
@@ -212,13 +212,13 @@ class Collected:
 
     @property
     def single_run(self) -> Part | None:
-        """The one sampled run, where there is nothing else."""
+        """The sampled run, if it is the only release."""
         others = self.variance > 0.0 or self._pure or self.replaced_gaussian
         alone = not others and [part.count for part in self._sampled] == [1.0]
         return self._sampled[0] if alone else None
 
     def lifted(self) -> Collected:
-        """The same with no sampled release below `SMALLEST_SAMPLED`: every delta grows with both numbers."""
+        """Raise sampled parameters and rates to `SMALLEST_SAMPLED`: every delta grows with both."""
         least = SMALLEST_SAMPLED
         gaussian, laplace = (
             tuple((max(parameter, least), max(rate, least), count) for parameter, rate, count in rows)
@@ -229,7 +229,7 @@ class Collected:
         return replace(self, sampled_gaussian=gaussian, sampled_laplace=laplace, raised=True)
 
     def parts(self) -> tuple[Part, ...]:
-        """Samples, tables and all else beside them as parts of a lattice; empty where none resolves them."""
+        """Return samples, tables and other releases as a lattice's parts; none if it cannot resolve them."""
         parts, few = self._sampled, slice(MOST_PARTS + 1)
         parts += [Part("replaced", mu, 1.0, n, replaced=q) for mu, q, n in self.replaced_gaussian]
         parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[: MOST_TABLES + 1]]
@@ -244,7 +244,7 @@ class Collected:
         return tuple(parts) if resolved(parts) else ()
 
     def directions(self) -> tuple[tuple[Factor, ...], ...]:
-        """The factors for each of `orders`."""
+        """Return the factors for each of `orders`."""
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
         shared += compressed(self.laplace) + compressed(self.response)
         shared += [self.bounded_range] if len(self.bounded_range.counts) else []
@@ -265,10 +265,10 @@ def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
 
 
 def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
-    """The parameters of terms, in columns, equal terms once; a count is an integer in [0, 1.8e308]."""
+    """Return the parameters of terms in columns, equal terms once; a count is an integer in [0, 1.8e308]."""
     counted: Counter[Term] = Counter()
     for term, count in releases:
-        given: object = count  # callers without a type checker may pass anything
+        given: object = count  # callers without a type checker may pass any object
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
             raise InvalidParameter(f"count = {count!r} is not an integer >= 0", where=repr(term))
         counted[term] += int(count)
@@ -287,12 +287,12 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
 
 
 def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:
-    """Columns as arrays of one length; raises as `Composed.checked` does."""
+    """Return columns as arrays of one length; raises as `Composed.checked` does."""
     *parameters, count = (np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns)
     shape = parameters[0].shape
     if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
         raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
-    if not count.size:  # of most families there is nothing
+    if not count.size:  # most families are empty
         return (*parameters, count)
     count = np.broadcast_to(count, shape)
     if not np.all((count >= 0.0) & (count < np.inf) & (count == np.floor(count))):
@@ -310,14 +310,14 @@ def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tupl
 
 
 def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
-    """Distinct positive parameters in increasing order, with the sums of their counts."""
+    """Return distinct positive parameters in increasing order, with the sums of their counts."""
     real = (parameters > 0.0) & (counts > 0.0)
     distinct, place = np.unique(parameters[real], return_inverse=True)
     return distinct, np.bincount(place, counts[real], len(distinct)).astype(np.float64)
 
 
 def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[float, float, float], ...]:
-    """Rows of positive numbers with rates below 1, equal ones once, with the sums of their counts."""
+    """Return distinct rows of positive numbers with rates below 1, with the sums of their counts."""
     keep = (parameters > 0.0) & (rates > 0.0) & (rates < 1.0) & (counts > 0.0)
     total: Counter[tuple[float, float]] = Counter()
     for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():
@@ -326,7 +326,7 @@ def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[f
 
 
 def _any_of(delta: Vector, counts: Vector) -> Bracket:
-    """Bounds on 1 - product of (1 - delta)^count, exact to the last place for few releases."""
+    """Return bounds on 1 - product of (1 - delta)^count, exact to the last place for few releases."""
     real = (delta > 0.0) & (counts > 0.0)
     delta, counts = delta[real], counts[real]
     if np.any(delta == 1.0):
@@ -341,7 +341,7 @@ def _any_of(delta: Vector, counts: Vector) -> Bracket:
 
 
 def _weighted_sum_up(family: families.ParameterFamily) -> float:
-    """The sum of a family's parameters times their counts, rounded up."""
+    """Return the sum of a family's parameters times their counts, rounded up."""
     if len(family.parameters) > _EXACT_COUNT:
         return float(np.sum(family.parameters * family.counts)) * (1.0 + 1e-14)
     pairs = zip(family.parameters.tolist(), family.counts.tolist(), strict=True)

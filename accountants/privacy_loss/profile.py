@@ -28,7 +28,7 @@ from dpaudit.accountants.privacy_loss.solve import (
 from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
-_SPREAD = 64.0 * UNIT  # of mu, from the rounding of the sum of squares
+_SPREAD = 64.0 * UNIT  # relative, of mu; from rounding of the sum of squares
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class GaussianCurve:
     mu: float
 
     def curve(self, epsilon: float) -> CurvePoint:
-        """The accountant's log delta is above the truth by at most 1e-13 + 2e-15 |log delta|."""
+        """Return bounds; the accountant's log delta is at most 1e-13 + 2e-15 |log delta| above the truth."""
         if self.mu == 0.0:
             return CurvePoint(-math.inf, -math.inf, -math.inf, 1.0)
         upper = gaussian_log_delta(epsilon, self.mu * (1.0 + _SPREAD))
         lower = gaussian_log_delta(epsilon, self.mu * (1.0 - _SPREAD))
         trusted = self.mu >= 1e-190 and epsilon <= 1e19 * self.mu
         lower -= (2e-13 + 4e-15 * abs(lower)) if trusted else math.inf
-        # -d log delta / d epsilon is about (epsilon / mu - mu / 2) / mu, and of order 1 / mu at least.
+        # -d log delta / d epsilon is about (epsilon / mu - mu / 2) / mu, and at least of order 1 / mu.
         return CurvePoint(lower, upper, upper, max(epsilon / self.mu - 0.5 * self.mu, 0.5) / self.mu)
 
     def epsilon(self, log_delta: float) -> Bracket:
-        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
+        """Return bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
         if self.mu == 0.0 or self.curve(0.0).log_upper <= log_delta:
             return Bracket(0.0, 0.0)
         guess = gaussian_epsilon(max(math.exp(log_delta), 5e-324), self.mu)
@@ -61,11 +61,12 @@ class GaussianCurve:
 class SampledRun:
     """One run of Gaussian or Laplace noise at a rate below 1, in one order of its pair.
 
-    Where the noise alone has the curve delta1, and P = (1 - q) Q + q P1 at rate q,
+    If the noise alone has the curve delta1, and P = (1 - q) Q + q P1 at rate q,
 
         delta(epsilon) = w delta1(log(1 + (e^epsilon - 1) / w)),    w = q;
 
-    with Q = (1 - q) P + q Q1 the same for w = q - (1 - q) (e^epsilon - 1) > 0, else 0. Either grows with w.
+    with Q = (1 - q) P + q Q1 the same holds for w = q - (1 - q) (e^epsilon - 1) > 0, and delta is 0
+    otherwise. Both grow with w.
     """
 
     part: Part
@@ -73,18 +74,18 @@ class SampledRun:
     ceiling: float
 
     def curve(self, epsilon: float) -> CurvePoint:
-        """Bounds on log delta(epsilon), epsilon >= 0."""
+        """Return bounds on log delta(epsilon), epsilon >= 0."""
         lower, estimate, upper = (self._log_delta(epsilon, sign) for sign in (-1.0, 0.0, 1.0))
         step = 1e-9 * epsilon
         rise = self._log_delta(epsilon - step, 0.0) - estimate if estimate > -math.inf else 0.0
         return CurvePoint(lower, estimate, min(0.0, upper), rise / step if step > 0.0 else 1.0)
 
     def epsilon(self, log_delta: float) -> Bracket:
-        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
+        """Return bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
         return curve_epsilon(self, log_delta, self.ceiling)
 
     def _log_delta(self, epsilon: float, sign: float) -> float:
-        """An upper bound where the sign is 1, a lower one where it is -1, an estimate where it is 0."""
+        """Return an upper bound if the sign is 1, a lower bound if it is -1, an estimate if it is 0."""
         weight, grown = self.part.rate, math.expm1(min(epsilon, 700.0))
         if not self.mixture_first:
             rest = (1.0 - weight) * grown
@@ -106,9 +107,9 @@ class SampledRun:
         return log + sign * 16.0 * UNIT * (1.0 + abs(log) + abs(math.log(weight))) if log > -math.inf else log
 
 
-RESOLVED = 1e-6  # a contour whose bounds are closer than this, relative, is not compared with a lattice
+RESOLVED = 1e-6  # a contour with bounds closer than this, relative, is not compared with a lattice
 _LONG_TABLES = 1 << 14
-LOOSE = 1e-2  # a lattice whose bounds are further apart than this is compared with the contour
+LOOSE = 1e-2  # a lattice with bounds farther apart than this is compared with the contour
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
 
@@ -130,7 +131,7 @@ class PrivacyLoss:
 
     @classmethod
     def compose(cls, releases: Iterable[tuple[Term, int]], beside: Composed | None = None) -> Self:
-        """Compose terms, each as often as the integer beside it says, and arrays of parameters beside them.
+        """Compose terms with their counts, and arrays of parameters `beside` them.
 
         >>> from dpaudit.accountants.privacy_loss.terms import LaplaceTerm
         >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
@@ -166,7 +167,7 @@ class PrivacyLoss:
         return self._collected.least_delta
 
     def delta(self, epsilon: float) -> Bracket:
-        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf))."""
+        """Return lower and upper bounds on the least delta at `epsilon` (nats, in [0, inf))."""
         epsilon = nonnegative("epsilon", epsilon)
         lower, upper = 0.0, 0.0
         if epsilon < self.ceiling:
@@ -186,10 +187,10 @@ class PrivacyLoss:
         return Bracket(least, most if upper > 0.0 else high)
 
     def epsilon(self, delta: float) -> Bracket:
-        """Bounds on the least epsilon >= 0 at `delta` in (0, 1); `CannotBound` below `least_delta`."""
+        """Return bounds on the least epsilon >= 0 at `delta` in (0, 1); `CannotBound` below `least_delta`."""
         delta = probability("delta", delta)
         low, high = self.least_delta
-        # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling is left.
+        # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling remains.
         if delta < high or (delta == high > 0.0 and not math.isfinite(self.ceiling)):
             what = f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed"
             remedy = "ask for a larger delta, or lower the delta of the approximate releases"
@@ -232,7 +233,7 @@ class PrivacyLoss:
 
     @staticmethod
     def _clipped(found: Bracket, factors: Sequence[Factor], epsilon: float) -> Bracket:
-        """Loose bounds on log delta, the upper one at most what Renyi divergences prove."""
+        """Return loose bounds on log delta, the upper one at most the bound by Renyi divergences."""
         if found.upper - found.lower <= 1e-3:
             return found
         return _both(found, Bracket(-math.inf, chernoff_log_delta(factors, epsilon)))
@@ -245,12 +246,12 @@ class PrivacyLoss:
         log_delta = math.log(delta)
         found: list[Bracket] = []
         for order, ceiling in enumerate(self._collected.ceilings):
-            # An order whose largest loss lies below the other's epsilon cannot be the larger.
+            # An order with a largest loss below the other's epsilon cannot be the larger one.
             idle = any(ceiling <= other.lower for other in found)
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
         least = max(b.lower for b in found)
         for order, factors in enumerate(self._directions):
-            # A loose bracket is compared with what else there is, in orders that may be the larger.
+            # A loose bracket is compared with other bounds, in orders that may be the larger one.
             if not _apart(found[order], RESOLVED) or found[order].upper <= least:
                 continue
             found[order] = _both(found[order], Bracket(0.0, chernoff_epsilon(factors, log_delta)))
@@ -286,9 +287,9 @@ class PrivacyLoss:
 
     @property
     def _few(self) -> bool:
-        """Whether the contour would be long: a node costs a formula for each loss of a table.
+        """Whether the contour would be long: a node costs one formula for each loss of a table.
 
-        Of a table that is an upper bound nothing but the upper end counts, and the lattice's is the smaller.
+        For a table that is an upper bound only the upper end counts, and the lattice's is smaller.
         """
         tables = self._collected.tables
         if (tables and self._collected.raised) or sum(len(table.losses) for table in tables) > _LONG_TABLES:
@@ -296,13 +297,13 @@ class PrivacyLoss:
         return not tables and 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
 
     def _unsampled(self) -> GaussianCurve | None:
-        """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""
+        """Return the curve without sampling, which dominates, if all noise is Gaussian."""
         variance = self._collected.whole_variance
         return None if variance is None or self._exact else GaussianCurve(math.sqrt(variance))
 
 
 def _apart(bounds: Bracket, share: float) -> bool:
-    """Whether the bounds differ by more than a share of the upper one."""
+    """Return whether the bounds differ by more than a share of the upper one."""
     return math.isinf(bounds.upper) or bounds.upper - bounds.lower > share * bounds.upper
 
 

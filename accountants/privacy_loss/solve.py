@@ -1,4 +1,4 @@
-"""epsilon(delta): a bracket whose ends have been verified by the curve's own bounds."""
+"""epsilon(delta): a bracket whose ends the curve's own bounds verify."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.contour.planning import Saddle
 
-#: Elementary formulas a line may cost: while searching, and for the bounds that are returned.
+#: Limits on a line's elementary formulas: during the search, and for the returned bounds.
 SEARCH, FINAL = 1 << 15, 1 << 21
-NEAR = 1e-10  # so near the ceiling, relative to it, the loss is not resolved: the ceiling is the answer
+NEAR = 1e-10  # within this relative distance of the ceiling, the ceiling itself is returned
 
 
 class Bracket(NamedTuple):
@@ -28,13 +28,13 @@ class HasCurve(Protocol):
     """Bounds on log delta at every epsilon >= 0."""
 
     def curve(self, epsilon: float) -> CurvePoint:
-        """Bounds on log delta(epsilon), an estimate and the slope."""
+        """Return bounds on log delta(epsilon), an estimate and the slope."""
 
 
 def contour_log_delta(
     factors: Sequence[Factor], epsilon: float, ceiling: float, most: int = FINAL
 ) -> Bracket:
-    """Bounds on log delta at 0 <= epsilon < ceiling."""
+    """Return bounds on log delta at 0 <= epsilon < ceiling."""
     point = planning.saddle_for_epsilon(factors, epsilon)
     bounds = lay(factors, point, epsilon, ceiling, most).curve(epsilon)
     crude = planning.chernoff(factors, point.c) - point.c * epsilon
@@ -44,11 +44,11 @@ def contour_log_delta(
 def contour_epsilon(
     factors: Sequence[Factor], log_delta: float, ceiling: float, efforts: Sequence[int] = (SEARCH, FINAL)
 ) -> Bracket:
-    """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
+    """Return bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
 
-    The saddle-point approximation says where to lay the first line; Newton's method moves along it (the
-    nodes' moments do not depend on epsilon) and a new line is laid at the saddle whenever epsilon has moved
-    by more than the line's own scale. The ends of the bracket are then verified.
+    The saddle-point approximation chooses the first line. Newton's method moves along it, as the nodes'
+    moments do not depend on epsilon. A new line is laid at the saddle whenever epsilon has moved by more than
+    the line's own scale. The ends of the bracket are then verified.
     """
     point = planning.saddle_for_delta(factors, log_delta)
     crude = (planning.chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)
@@ -56,7 +56,7 @@ def contour_epsilon(
     line, epsilon = _search(factors, point, log_delta, ceiling, efforts)
     bracket = Bracket(0.0, fallback) if line is None else verified(line, epsilon, log_delta)
     upper, lower = min(bracket.upper, fallback), bracket.lower
-    # Close to the ceiling no line resolves the distance: try a lower end a little below it.
+    # Close to the ceiling no line resolves the distance: try a lower end slightly below it.
     for share in (1e-9, 1e-6, 1e-3):
         if lower == 0.0 < upper and math.isfinite(ceiling) and efforts[-1] == FINAL:
             below = (1.0 - share) * upper
@@ -66,7 +66,7 @@ def contour_epsilon(
 
 
 def chernoff_log_delta(factors: Sequence[Factor], epsilon: float) -> float:
-    """Chernoff's bound on log delta at the best abscissa: what Renyi divergences of all orders say."""
+    """Return Chernoff's bound on log delta at the best abscissa: the bound by Renyi divergences."""
 
     def at(c: float) -> float:
         constant = planning.chernoff(factors, c)
@@ -76,7 +76,7 @@ def chernoff_log_delta(factors: Sequence[Factor], epsilon: float) -> float:
 
 
 def chernoff_epsilon(factors: Sequence[Factor], log_delta: float) -> float:
-    """The least epsilon by Chernoff's bound at any abscissa."""
+    """Return the least epsilon by Chernoff's bound at any abscissa."""
 
     def at(c: float) -> float:
         constant = planning.chernoff(factors, c)
@@ -86,7 +86,7 @@ def chernoff_epsilon(factors: Sequence[Factor], log_delta: float) -> float:
 
 
 def _least(function: Callable[[float], float], start: float) -> float:
-    """The least value found near a positive number; each value is a bound, so that any will do."""
+    """Return the least value found near a positive number; each value is a bound, so any is sound."""
 
     def at(log_c: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -98,7 +98,7 @@ def _least(function: Callable[[float], float], start: float) -> float:
 
 
 def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
-    """Bounds as of `contour_epsilon`, for any curve whose answer is at most `highest`."""
+    """Return bounds like those of `contour_epsilon`, for any curve whose answer is at most `highest`."""
 
     def excess(epsilon: float) -> float:
         return max(line.curve(epsilon).log_estimate - log_delta, -50.0)
@@ -109,7 +109,7 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
         top = min(highest, 1.0)
         while top < highest and excess(top) > 0.0:
             top = min(highest, 2.0 * top)
-        # Bisection reaches the least doubles in some thousand steps.
+        # Bisection reaches the least doubles in about a thousand steps.
         missed = excess(top) >= 0.0
         guess = top if missed else root(excess, 0.0, top, 1e-300, 1e-13)
     lower, upper = verified(line, guess, log_delta)
@@ -130,7 +130,7 @@ def verified(line: HasCurve, epsilon: float, log_delta: float) -> Bracket:
 
 
 def _widened(proved: Callable[[float], bool], epsilon: float, sign: float, first: float) -> float:
-    """The first proved of ever farther numbers, in the direction of the sign, from a first step on."""
+    """Return the first proved number, in growing steps from a first step on, in the sign's direction."""
     smallest = 4.0 * UNIT * epsilon + 1e-300
     margin = max(1.05 * first if math.isfinite(first) else 1e-9 * epsilon, smallest)
     for _ in range(60):
@@ -146,7 +146,7 @@ def _widened(proved: Callable[[float], bool], epsilon: float, sign: float, first
 def _search(
     factors: Sequence[Factor], point: Saddle, log_delta: float, ceiling: float, efforts: Sequence[int]
 ) -> tuple[Contour | None, float]:
-    """The line on which the estimate of log delta meets the target, and where it does."""
+    """Return the line whose estimate of log delta meets the target, and the epsilon there."""
     epsilon, highest = point.epsilon, (1.0 - NEAR) * ceiling
     if epsilon < 0.0:
         epsilon, point = 0.0, planning.saddle_for_epsilon(factors, 0.0)
@@ -160,7 +160,8 @@ def _search(
             epsilon, left, right, settled = _newton(line, epsilon, log_delta, left, right)
             here = line.curve(epsilon)
             gap = here.log_upper - here.log_lower
-            # Where the saddle-point approximation is far too high, too much was cut: once more, cutting less.
+            # Where the saddle-point approximation is far too high, too much was cut: repeat with a smaller
+            # cut.
             loose = not gap <= (1e-8 if line.exact else 0.01)
             sharpen = sharpness == 0.0 and loose and (line.exact or most == efforts[-1])
             if settled and not sharpen:
@@ -175,7 +176,7 @@ def _search(
 def _newton(
     line: Contour, epsilon: float, log_delta: float, left: float, right: float
 ) -> tuple[float, float, float, bool]:
-    """Newton on log delta along one line, in a bracket; not settled when epsilon leaves its surroundings."""
+    """Run Newton on log delta along one line, in a bracket; unsettled if epsilon leaves the line's range."""
     start, reach = epsilon, 1.0 / line.c
     for _ in range(60):
         here = line.curve(epsilon)

@@ -1,8 +1,8 @@
-"""The privacy losses that can be composed: each release's worst pair of output distributions.
+"""The composable privacy losses: each release's worst pair of output distributions.
 
-Each term names a dominating pair (P, Q): composing the pairs gives the exact curve of the composition (Zhu,
+Each term names a dominating pair (P, Q). Composing the pairs gives the exact curve of the composition (Zhu,
 Dong and Wang 2022, Theorem 10). A term has its parameters and `column`, the column of `Composed` that holds
-them; how often it runs stands beside it.
+them; its number of runs is stored beside it.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 from dpaudit.accountants.closed_forms.ranges import nonnegative
 from dpaudit.errors import CannotBound, InvalidParameter
 
-LARGEST_PARAMETER = 1e6  # a larger loss is refused; up to it, every exponent stays far from overflow
+LARGEST_PARAMETER = 1e6  # larger losses are refused; up to this one, every exponent stays far from overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,17 @@ class BoundedRangeTerm(_OneEpsilon):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteTerm:
-    """A pair that is known loss by loss: P has probabilities[i] where log dP/dQ = losses[i].
+    """A pair given loss by loss: P has probabilities[i] where log dP/dQ = losses[i].
 
-    The losses are exact. The probabilities are relative to their sum, which is that of all finite losses, and
-    bounds hold for any that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
+    The losses are exact. The probabilities are relative to their sum, the mass of all finite losses. Bounds
+    hold for any probabilities that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
     """
 
     losses: tuple[float, ...]  # increasing, in [-1e6, 1e6]
     probabilities: tuple[float, ...]  # one for each loss
-    infinite: float = 0.0  # the probability of an infinite loss, beside the others
-    pessimistic: bool = False  # it dominates a pair that it is not: of that one, lower ends say nothing
-    enclosed: bool = True  # its masses are good to what is said above; else its profile alone is proved
+    infinite: float = 0.0  # the probability of an infinite loss, besides the others
+    pessimistic: bool = False  # it dominates another pair, so its lower ends say nothing about that pair
+    enclosed: bool = True  # its masses have the stated accuracy; otherwise only its profile is proved
 
     def __post_init__(self) -> None:
         rows, given = len(self.losses), len(self.probabilities)
@@ -101,7 +101,7 @@ class DiscreteTerm:
             raise InvalidParameter("no finite loss has a probability", where="DiscreteTerm")
 
     def _are_good_doubles(self) -> bool:
-        """Whether all are doubles in their ranges; one check for each would take most of the time."""
+        """Return whether all are doubles in their ranges; separate checks would take most of the time."""
         if {*map(type, self.losses), *map(type, self.probabilities)} != {float}:
             return False
         sizes, masses = np.abs(np.array(self.losses)), np.array(self.probabilities)
@@ -112,8 +112,8 @@ class DiscreteTerm:
 class ApproxTerm:
     """Any (epsilon, delta)-DP mechanism; epsilon in [0, 1e6], delta in [0, 1].
 
-    Dominated by revealing all with probability delta, else randomized response (Kairouz, Oh and Viswanath
-    2015, Theorem 3.4).
+    It is dominated by a pair that reveals everything with probability delta and is randomized response
+    otherwise (Kairouz, Oh and Viswanath 2015, Theorem 3.4).
     """
 
     column: ClassVar[str] = "approximate"
@@ -146,12 +146,13 @@ class SampledGaussianTerm:
 class ReplacedGaussianTerm:
     """Gaussian noise over a Poisson sample, replace-one; mu in [0, 1e3] for one unit's part, rate in [0, 1].
 
-    The pair is (1 - rate) N(0, 1) + rate N(mu, 1) against (1 - rate) N(0, 1) + rate N(-mu, 1). Of all vectors
-    x and y no longer than mu, with N(x, 1) and N(y, 1) in their places, these have the largest delta. Proof:
-    delta is E (c + a X - b Y)_+ for X = e^(<x, z> - |x|^2 / 2), Y = e^(<y, z> - |y|^2 / 2), z standard normal
-    and a, b >= 0. The cross derivative in X and Y is nowhere positive, so that the mean falls as <x, y>, the
-    exponents' covariance, grows (Price's theorem): at given lengths it is largest where x and y are opposite.
-    A longer x' = x + w, w orthogonal to both, has E[X' | X, Y] = X: by Jensen's inequality nothing falls.
+    The pair is (1 - rate) N(0, 1) + rate N(mu, 1) against (1 - rate) N(0, 1) + rate N(-mu, 1). Among all
+    vectors x and y no longer than mu, with N(x, 1) and N(y, 1) in their places, these have the largest delta.
+    Proof: delta is E (c + a X - b Y)_+ for X = e^(<x, z> - |x|^2 / 2), Y = e^(<y, z> - |y|^2 / 2), z standard
+    normal and a, b >= 0. The cross derivative in X and Y is nowhere positive, so the mean falls as <x, y>,
+    the exponents' covariance, grows (Price's theorem): at given lengths it is largest if x and y are
+    opposite. A longer x' = x + w, w orthogonal to both, has E[X' | X, Y] = X: by Jensen's inequality nothing
+    falls.
     """
 
     column: ClassVar[str] = "replaced_gaussian"
@@ -176,7 +177,7 @@ class SampledLaplaceTerm:
         _unit_interval("rate", self.rate)
 
 
-#: Everything that `PrivacyLoss` composes.
+#: All terms that `PrivacyLoss` composes.
 Term = (
     GaussianTerm
     | _OneEpsilon

@@ -1,4 +1,4 @@
-"""Many distinct parameters of one family, replaced by few: Chebyshev interpolation of log M in the parameter.
+"""Replace many distinct parameters of one family by few: Chebyshev interpolation of log M in the parameter.
 
 On a cell of parameters [b, 2^(1/2) b] and for one s, f(e) = log M(s; e) is interpolated at the 18 Chebyshev
 points (of the second kind), so that the sum of n_i f(e_i) over the cell's members becomes a weighted sum of
@@ -10,8 +10,8 @@ b, the interpolant is within 4 B 8^-17 / 7 (Trefethen 2013, Theorem 8.2). With z
 * randomized response: M = cosh((s + 1/2) e) / cosh(e / 2), and |cosh w - 1| <= cosh |w| - 1 <= e^|w| - 1 -
   |w|.
 
-For z <= 0.8 the first is below 0.86 and the second below 0.43, so that f is analytic there with |f| <=
--log(1 - 2 (e^z - 1 - z)), twice which bounds both parts of the second. Nodes with a larger z use all members.
+For z <= 0.8 the first is below 0.86 and the second below 0.43, so f is analytic there with |f| <=
+-log(1 - 2 (e^z - 1 - z)); twice that bounds both parts of the second. Nodes with a larger z use all members.
 """
 
 import math
@@ -23,12 +23,12 @@ from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumula
 from dpaudit.accountants.privacy_loss.contour.families import LaplaceFactor, ResponseFactor
 
 _POINTS, _REACH, _LARGEST = 18, 2.05, 0.8
-_FEWEST, _CHUNK = 64, 8192  # fewer members of a cell are not interpolated
+_FEWEST, _CHUNK = 64, 8192  # a cell with fewer members is not interpolated
 
 
 @dataclass(frozen=True, eq=False)
 class CompressedFactor:
-    """One cell: its members, and the points and weights that stand for them."""
+    """One cell: its members, and the points and weights that replace them."""
 
     members: LaplaceFactor | ResponseFactor
     points: LaplaceFactor | ResponseFactor
@@ -36,26 +36,26 @@ class CompressedFactor:
     reach: float  # 2.05 b
 
     def cost(self, c: float, end: float) -> float:
-        """Eighteen formulas a node, unless the last is out of reach."""
+        """Return eighteen formulas for a node, or all members' cost if the last node is out of reach."""
         return _POINTS if self._within(c, end) else self.members.cost(c, end)
 
     def cumulant(self, c: float) -> Cumulant:
-        """By the points within reach, by all members elsewhere."""
+        """Compute from the points within reach, from all members elsewhere."""
         if not self._within(c, 0.0):
             return self.members.cumulant(c)
         value, slope, curvature, _ = self.points.cumulant(c)
-        # The points' own error, with weights of either sign, is below that of as many equal members.
+        # The points' own error, with weights of either sign, is below that of equally many members.
         worst = type(self.points)(self.points.parameters[-1:], np.array([3.0 * self.total])).cumulant(c)
         error = worst.error + 64.0 * UNIT * worst.value + self._error(c, 0.0)
         return Cumulant(value, slope, curvature, error)
 
     def along(self, c: float, t: Vector) -> Along:
-        """The points up to the last node within reach, all members beyond."""
+        """Compute from the points up to the last node within reach, from all members beyond."""
         near = int(np.count_nonzero(np.hypot(c + 1.0, t) * self.reach <= _LARGEST))
         parts = []
         if near:
             log_modulus, phase, error = self.points.along(c, t[:near])
-            error = error + 2.0 * self._error(c, float(t[near - 1]))  # and the weights themselves round:
+            error = error + 2.0 * self._error(c, float(t[near - 1]))  # the weights' own rounding
             error += 64.0 * UNIT * self.total * _bound(np.hypot(c + 1.0, t[:near]) * self.reach)
             parts.append(Along(log_modulus, phase, error))
         if near < len(t):
@@ -63,7 +63,7 @@ class CompressedFactor:
         return Along(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The decay bound of all members."""
+        """Return the decay bound of all members."""
         return self.members.decay(c, lower, upper)
 
     def _within(self, c: float, end: float) -> bool:
@@ -75,7 +75,7 @@ class CompressedFactor:
 
 
 def compressed(family: LaplaceFactor | ResponseFactor) -> list[Factor]:
-    """A family's factors, compressed where there are enough parameters close together."""
+    """Return a family's factors, compressed if enough parameters are close together."""
     parameters, counts, kind = family.parameters, family.counts, type(family)
     if len(parameters) < 2 * _FEWEST:
         return [family] if len(parameters) else []
@@ -98,8 +98,8 @@ def compressed(family: LaplaceFactor | ResponseFactor) -> list[Factor]:
 
 
 def _interpolation(lowest: float, members: LaplaceFactor | ResponseFactor) -> tuple[Vector, Vector]:
-    """Points in increasing order, and the sum over members of count times each Lagrange polynomial."""
-    # The cell a little wider than its members, so that rounding cannot put one outside.
+    """Return points in increasing order, and the sum over members of count times each Lagrange polynomial."""
+    # The cell is slightly wider than its members, so that rounding cannot put one outside.
     centre = lowest * (math.sqrt(2.0) + 1.0) / 2.0
     half = lowest * (math.sqrt(2.0) - 1.0) / 2.0 * (1.0 + 1e-12)
     degree, moments = _POINTS - 1, np.zeros(_POINTS)  # sum of count * T_k(y)
@@ -116,5 +116,5 @@ def _interpolation(lowest: float, members: LaplaceFactor | ResponseFactor) -> tu
 
 
 def _bound(z: Vector) -> Vector:
-    """-log(1 - 2 (e^z - 1 - z)), raised to cover rounding."""
+    """Return -log(1 - 2 (e^z - 1 - z)), raised to cover rounding."""
     return -np.log1p(-2.0 * np.maximum(np.expm1(z) - z, 0.0)) * (1.0 + 1e-9) + 1e-30

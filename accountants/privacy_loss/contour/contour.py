@@ -12,14 +12,14 @@ gives, by Poisson's summation formula (F is O(t^-2), and delta(x) e^(c x) is con
     h/(2 pi) * sum over k of F(c + i k h) = sum over j of e^(c j W) delta(epsilon + j W),    W = 2 pi / h.
 
 Every summand on the right is >= 0 and the one at j = 0 is delta(epsilon): the complete sum is an upper bound.
-What it is too large by is bounded with delta(x) <= 1 and delta(x) <= e^(K(a) - a x) a^a / (1 + a)^(1 + a) for
-every a > 0 (Canonne, Kamath and Steinke 2020, Proposition 12): geometric series, for j < 0 with a < c, for j
-> 0 with a > c. What is cut off is bounded in `planning`. Every node's exponent carries a bound on its
-rounding error.
+Its excess is bounded with delta(x) <= 1 and delta(x) <= e^(K(a) - a x) a^a / (1 + a)^(1 + a) for every a > 0
+(Canonne, Kamath and Steinke 2020, Proposition 12): geometric series, for j < 0 with a < c, for j > 0 with a >
+c. The tail that is cut off is bounded in `planning`. Every node's exponent carries a bound on its rounding
+error.
 
-Smoothing. Where atoms keep M from falling, the releases are composed with one more, a Gaussian of variance v
-(mu^2) much below the loss's own scale. That can only increase delta, so the upper bound stays one. With p the
-density of the smoothed loss under P, the increase is at most e^(v/8) v p(epsilon): the transform of the
+Smoothing. If atoms keep M from falling, the releases are composed with one more, a Gaussian of variance v
+(mu^2) much below the loss's own scale. That can only increase delta, so the upper bound remains valid. With p
+the density of the smoothed loss under P, the increase is at most e^(v/8) v p(epsilon): the transform of the
 increase over y = epsilon - L is (e^(v s (s + 1) / 2) - 1) / (s (s + 1)), that is the integral over 0 < w < v
 of
 
@@ -27,7 +27,7 @@ of
                             = e^(y/2 - y^2/(2 w) - w/8) / sqrt(2 pi w),
 
 and n_w(y) sqrt(w) <= e^(v/8) n_v(y) sqrt(v), with integral of w^(-1/2) over (0, v) = 2 v^(1/2). The density
-is a trapezoid sum over the same nodes without 1 / (s (s + 1)), an upper bound for the same reason. Hence
+is a trapezoid sum over the same nodes without 1 / (s (s + 1)), an upper bound for the same reason. This gives
 bounds on both sides.
 """
 
@@ -54,7 +54,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """One line Re s = c with its nodes: all that is needed of M for delta near one epsilon."""
+    """One line Re s = c with its nodes: the values of M for delta near one epsilon."""
 
     c: float
     period: float  # W = 2 pi / h
@@ -72,10 +72,10 @@ class Contour:
     exact: bool  # neither smoothed nor cut short
 
     def curve(self, epsilon: float) -> CurvePoint:
-        """Bounds on log delta(epsilon), epsilon >= 0; sharp near the epsilon that the line was laid for."""
+        """Return bounds on log delta(epsilon), epsilon >= 0; sharp near the epsilon of the line."""
         angle, amplitude = self.phase - self.t * epsilon, np.exp(self.log_amplitude)
         loss = self.error + 4.0 * UNIT * (self.t * epsilon + np.abs(self.phase) - self.log_amplitude + 4.0)
-        # No characteristic function exceeds 1: what was computed and the weight together bound any error.
+        # No characteristic function exceeds 1: the computed value and the weight together bound any error.
         weight = self.c * (self.c + 1.0) / (np.hypot(self.c, self.t) * np.hypot(self.c + 1.0, self.t))
         rounding = np.minimum(_grown(amplitude, self.log_amplitude, loss), amplitude + weight)
         summing = (math.log2(len(self.t)) + 16.0) * UNIT
@@ -114,7 +114,7 @@ class Contour:
         rounding = np.minimum(grown, size + self.c * (self.c + 1.0))
         density = _trapezoid(unweighted.real + rounding + summing * size) / self.period
         density += self.c * (self.c + 1.0) * self.density_cut_off
-        if density <= 0.0 or self.smoothing > 4000.0:  # so strongly smoothed, there is no lower bound
+        if density <= 0.0 or self.smoothing > 4000.0:  # with so much smoothing there is no lower bound
             return 0.0 if density <= 0.0 else math.inf
         return density * self.smoothing * math.exp(self.smoothing / 8.0) * (1.0 + 1e-9)
 
@@ -122,15 +122,15 @@ class Contour:
 def lay(
     factors: Sequence[Factor], point: Saddle, epsilon: float, ceiling: float, most: int, sharper: float = 0.0
 ) -> Contour:
-    """Choose a line at or left of the saddle at about `epsilon`, below the bound `ceiling` on the loss.
+    """Choose a line at or left of the saddle near `epsilon`, below the bound `ceiling` on the loss.
 
-    Smooth if the sum would take more than `most` elementary formulas. `sharper` is how far log delta lies
+    Smooth if the sum would take more than `most` elementary formulas. `sharper` is the distance of log delta
     below the saddle-point approximation, where that is known to fail.
     """
     width = point.sigma * math.sqrt(2.0 * math.pi)
     log_delta = planning.log_scale(factors, point.c, epsilon) - math.log(width) - sharper
     plan = plan_line(factors, point.c, epsilon, ceiling, log_delta)
-    # A rare large loss may widen the peak: a little to the left it has no weight.
+    # A rare large loss may widen the peak; slightly to the left it has no weight.
     for share in (0.8, 0.6, 0.4):
         if plan.nodes > 8192:
             other = plan_line(factors, share * point.c, epsilon, ceiling, log_delta)
@@ -143,7 +143,7 @@ def lay(
         most_nodes //= 2
     if plan.nodes <= most_nodes:
         return _evaluate(factors, plan, ceiling, 0.0, exact=True)
-    # Smoothed, the sum ends where v t^2 / 2 is about 14.
+    # With smoothing, the sum ends where v t^2 / 2 is about 14.
     period = plan_line(factors, c, epsilon, math.inf, log_delta).period
     variance = (5.3 * period / (2.0 * math.pi * most_nodes)) ** 2
     end = most_nodes * 2.0 * math.pi / plan.period
@@ -159,7 +159,7 @@ def _evaluate(
     factors: Sequence[Factor], plan: LinePlan, ceiling: float, smoothing: float, *, exact: bool
 ) -> Contour:
     c = plan.c
-    # A step of 20 bits: the nodes k h are then exact.
+    # A step of 20 bits makes the nodes k h exact.
     mantissa, power = math.frexp(2.0 * math.pi / plan.period)
     step = math.ldexp(math.floor(mantissa * 2**20), power - 20)
     t: Vector = step * np.arange(plan.nodes + 1, dtype=np.float64)
@@ -195,11 +195,11 @@ def _evaluate(
 
 
 def _grown(size: Vector, log_size: Vector, loss: Vector) -> Vector:
-    """Size * (e^loss - 1) without overflow."""
+    """Return size * (e^loss - 1) without overflow."""
     large = np.exp(np.minimum(log_size + loss, 700.0))
     return np.where(loss < 1.0, size * np.expm1(np.minimum(loss, 1.0)), large)
 
 
 def _trapezoid(values: Vector) -> float:
-    """The sum over all nodes of an even function, given at t >= 0."""
+    """Return the sum over all nodes of an even function, given at t >= 0."""
     return 2.0 * float(values.sum()) - float(values[0])

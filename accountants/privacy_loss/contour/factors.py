@@ -1,15 +1,15 @@
-"""What the contour needs to know of each factor of the moment generating function, and the simplest factor.
+"""The contour's interface to each factor of the moment generating function, and the simplest factor.
 
-A composition's moment generating function M(s) = E_P[e^(s L)], L = log dP/dQ, is a product of factors, one a
-family of releases. On the line Re s = c > 0 a factor is described by three facts:
+A composition's moment generating function M(s) = E_P[e^(s L)], L = log dP/dQ, is a product of factors, one
+for each family of releases. Three facts describe a factor on the line Re s = c > 0:
 
 * `cumulant`: log M(c), its first two derivatives, and a bound on the rounding error of the value;
 * `along`: log M(c + it) - log M(c) = log of the characteristic function of L under the law tilted by e^(c L),
   with a bound on its error, node by node;
 * `decay`: a proved bound on the modulus of that characteristic function over whole intervals of t.
 
-Error analysis, in units of u = 2^-53: numpy's exp, expm1, log, log1p, sin, cos, tanh and arctan2 are taken to
-be within 8 u of the truth, relative, and the constants in the bounds leave a factor of two at least.
+Error analysis, in units of u = 2^-53: numpy's exp, expm1, log, log1p, sin, cos, tanh and arctan2 are assumed
+to be within 8 u of the truth, relative, and the constants in the bounds leave a factor of at least two.
 """
 
 import math
@@ -37,7 +37,7 @@ class Along(NamedTuple):
     """log M(c + it) - log M(c) at every node, and a bound on its error; each [nodes].
 
     Error e: the true characteristic function is within |computed| (exp(e) - 1) of the computed one. A product
-    of factors a_i for b_i is off by at most prod(|b_i| + |a_i - b_i|) - prod |b_i|, so that errors add up.
+    of factors a_i for b_i is off by at most prod(|b_i| + |a_i - b_i|) - prod |b_i|, so errors add up.
     """
 
     log_modulus: Vector
@@ -49,16 +49,16 @@ class Factor(Protocol):
     """One factor of the moment generating function, on the half plane Re s > 0."""
 
     def cost(self, c: float, end: float, /) -> float:
-        """What one node costs, in evaluations of an elementary formula, when the last is at t = `end`."""
+        """Return the cost of one node, in elementary formulas, if the last is at t = `end`."""
 
     def cumulant(self, c: float) -> Cumulant:
-        """Log M and its derivatives at c > 0."""
+        """Return log M and its derivatives at c > 0."""
 
     def along(self, c: float, t: Vector) -> Along:
-        """Log M(c + it) - log M(c) at t >= 0, increasing; shapes [nodes]."""
+        """Return log M(c + it) - log M(c) at t >= 0, increasing; shapes [nodes]."""
 
     def decay(self, c: float, lower: Vector, upper: Vector, /) -> Vector:
-        """Upper bounds on log |M(c + it) / M(c)|, lower <= t <= upper; the last upper is inf; [intervals]."""
+        """Bound log |M(c + it) / M(c)| for lower <= t <= upper; the last upper is inf; [intervals]."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +68,26 @@ class GaussianFactor:
     variance: float
 
     def cost(self, _c: float, _end: float) -> float:
-        """The cost of a node: one formula."""
+        """Return the cost of a node: one formula."""
         return 1.0
 
     def cumulant(self, c: float) -> Cumulant:
-        """Log M(c) = variance c (c + 1) / 2; the variance itself is good to 50 u."""
+        """Return log M(c) = variance c (c + 1) / 2; the variance itself is accurate to 50 u."""
         value = 0.5 * self.variance * c * (c + 1.0)
         return Cumulant(value, self.variance * (c + 0.5), self.variance, 64.0 * UNIT * value)
 
     def along(self, c: float, t: Vector) -> Along:
-        """The factor at s = c + i t, by s (s + 1) = c (c + 1) - t^2 + i t (2 c + 1)."""
+        """Return the factor at s = c + i t, by s (s + 1) = c (c + 1) - t^2 + i t (2 c + 1)."""
         log_modulus, phase = -0.5 * self.variance * t * t, self.variance * (c + 0.5) * t
         return Along(log_modulus, phase, 64.0 * UNIT * (phase - log_modulus))
 
     def decay(self, _c: float, lower: Vector, _upper: Vector) -> Vector:
-        """The modulus exp(-variance t^2 / 2) falls: its largest value is at `lower`."""
+        """Return the modulus exp(-variance t^2 / 2) at `lower`, where it is largest."""
         return -0.5 * (1.0 - 64.0 * UNIT) * self.variance * np.minimum(lower, 1e150) ** 2
 
 
 def polar(x: Vector, y: Vector, absolute_error: Vector) -> tuple[Vector, Vector, Vector]:
-    """Log modulus, phase and error of 1 + x + i y, which is off by at most `absolute_error`."""
+    """Return log modulus, phase and error of 1 + x + i y, which is off by at most `absolute_error`."""
     growth = x * (2.0 + x) + y * y
     small = growth < -0.5
     modulus = np.maximum(np.hypot(1.0 + x, y), 1e-30)
@@ -96,7 +96,7 @@ def polar(x: Vector, y: Vector, absolute_error: Vector) -> tuple[Vector, Vector,
 
 
 def least_versine(lower: Vector, upper: Vector) -> Vector:
-    """The least 1 - cos x over lower <= x <= upper, rounded down: 0 if a multiple of 2 pi may lie inside."""
+    """Return the least 1 - cos x on [lower, upper], rounded down; 0 if a multiple of 2 pi may lie inside."""
     turn = 2.0 * np.pi
     with np.errstate(invalid="ignore", over="ignore"):
         crosses = ~(np.floor(upper / turn * (1.0 + 1e-12)) <= np.floor(lower / turn * (1.0 - 1e-12)))
@@ -107,10 +107,10 @@ def least_versine(lower: Vector, upper: Vector) -> Vector:
 
 
 def log_rest(gained: Vector) -> Vector:
-    """Log of the modulus sqrt(1 - gained) or, where almost nothing is left of it, more."""
+    """Return log of the modulus sqrt(1 - gained), or a larger value if almost nothing remains."""
     return 0.5 * np.log1p(-np.minimum(gained, 1.0 - 1e-12))
 
 
 def safe_log(x: float) -> float:
-    """Log x; minus infinity for x <= 0."""
+    """Return log x; minus infinity for x <= 0."""
     return math.log(x) if x > 0.0 else -math.inf

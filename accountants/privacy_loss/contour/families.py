@@ -2,8 +2,8 @@
 
 Below, x = (2 c + 1) e for a parameter e.
 
-Randomized response has log M(c) = log cosh(x / 2) - log cosh(e / 2), and under the tilted law it is two atoms
-at +-e whose weights differ by tanh(x / 2): the characteristic function is cos(t e) + i tanh(x / 2) sin(t e).
+Randomized response has log M(c) = log cosh(x / 2) - log cosh(e / 2). Under the tilted law it is two atoms at
++-e with weights that differ by tanh(x / 2): the characteristic function is cos(t e) + i tanh(x / 2) sin(t e).
 
 Laplace noise has M(s) = ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) (Mironov 2017, Table II), that is
 
@@ -22,7 +22,7 @@ and with a = (c + 1/2) e, b = t e the characteristic function under the tilted l
 
     phi = sinh(a + i b) / sinh a * a / (a + i b),    |phi|^2 = (1 + sin^2 b / sinh^2 a) / (1 + b^2 / a^2).
 
-Where |z| <= 1, log(sinh z / z) is summed as a series in z^2, so that a small parameter keeps its relative
+If |z| <= 1, log(sinh z / z) is summed as a series in z^2, so that a small parameter keeps its relative
 accuracy: by Euler's product, sinh z / z = prod over m >= 1 of (1 + z^2 / (m pi)^2), it is the sum over k >= 1
 of (-1)^(k+1) zeta(2 k) / k * (z / pi)^(2 k).
 """
@@ -50,9 +50,9 @@ _NODES, _CELLS, _ROWS = 16384, 65536, 256
 
 @functools.cache
 def _series(derivative: int = 0) -> Vector:
-    """Coefficients of z^44 down to z^2 in log(sinh z / z), or in z or z^2 times its derivatives.
+    """Return coefficients of z^44 down to z^2 in log(sinh z / z), or in z or z^2 times its derivatives.
 
-    What is left out of it for |z| <= 1 is below 1e-22 |z|^2.
+    The omitted rest for |z| <= 1 is below 1e-22 |z|^2.
     """
     k = np.arange(22.0, 0.0, -1.0)
     coefficients = (-1.0) ** (k + 1.0) * scipy.special.zeta(2.0 * k) / k / np.pi ** (2.0 * k)
@@ -61,28 +61,28 @@ def _series(derivative: int = 0) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class ParameterFamily(ABC):
-    """Parameters e > 0 in increasing order, and how often each occurs; both [parameters]."""
+    """Parameters e > 0 in increasing order, with counts; both [parameters]."""
 
     parameters: Vector
     counts: Vector
-    groups: int = 256  # for `decay`, whose bound has to hold for each member of a group
+    groups: int = 256  # for `decay`, whose bound must hold for each member of a group
 
     def cost(self, _c: float, _end: float) -> float:
-        """One formula for each parameter."""
+        """Return the cost of a node: one formula for each parameter."""
         return float(len(self.parameters))
 
     def cumulant(self, c: float) -> Cumulant:
-        """The sum over all parameters."""
+        """Return the sum over all parameters."""
         logs, slope, curvature, error = self._cumulants(c)
         error = error + len(logs) * UNIT * logs
         return Cumulant(*(float(self.counts @ each) for each in (logs, slope, curvature, error)))
 
     def along(self, c: float, t: Vector) -> Along:
-        """The sum over all parameters, node by node."""
+        """Return the sum over all parameters, node by node."""
         return accumulate(lambda rows, t: self._block(c, t, self.parameters[rows, None]), self.counts, t)
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The sum of the groups' bounds, each as often as its count says."""
+        """Return the sum of the groups' bounds, each times its count."""
         groups = min(self.groups, len(self.parameters))
         starts = np.linspace(0, len(self.parameters), groups + 1).astype(np.intp)
         least, most = self.parameters[starts[:-1]][:, None], self.parameters[starts[1:] - 1][:, None]
@@ -91,22 +91,22 @@ class ParameterFamily(ABC):
 
     @abstractmethod
     def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
-        """Log M(c), its first two derivatives and a bound on the error of log M(c); [parameters]."""
+        """Return log M(c), its first two derivatives and a bound on the error of log M(c); [parameters]."""
 
     @abstractmethod
     def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
-        """Log modulus, phase and error of phi(t) at parameters e [parameters, 1]; [parameters, nodes]."""
+        """Return log modulus, phase, error of phi(t) at parameters e [parameters, 1]; [parameters, nodes]."""
 
     @abstractmethod
     def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
-        """Bounds on log |phi|, lower <= t <= upper, e in least [groups, 1] to most; [groups, intervals]."""
+        """Bound log |phi|, lower <= t <= upper, e from least [groups, 1] to most; [groups, intervals]."""
 
 
 class ResponseFactor(ParameterFamily):
     """Randomized response at every parameter."""
 
     def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
-        # Each log cosh difference is below x / 2 and below x^2 / 8, hence so is its rounding.
+        # Each log cosh difference is below x / 2 and below x^2 / 8, and so is its rounding.
         e, half = self.parameters, (c + 0.5) * self.parameters
         logs, error = _log_cosh(half) - _log_cosh(0.5 * e), 32.0 * UNIT * np.minimum(half, half * half)
         return logs, e * np.tanh(half), e * e * _sech_squared(half), error
@@ -161,11 +161,11 @@ class LaplaceFactor(ParameterFamily):
         return Along(*(np.concatenate(each) for each in zip(small, large, strict=True)))
 
     def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
-        # Two bounds, the smaller of which holds for each group of parameters. With A = (e^(c e) + e^(-(c + 1)
-        # e)) / 2, M = A' + D / (2 s + 1) where |A'|, |D| <= A: so |M(s)| <= A (1 + 1 / |2 s + 1|), and
-        # A / M(c) = 1 - (1 - y) / (2 (c + 1 + c y)), y = e^-x, falls with e. And the tilted law has atoms of
-        # weights p, q at +-e with p q = e^-e / (4 M(c)^2), falling with e, so that for two independent copies
-        # of the loss |phi|^2 = E cos(t (L - L')) <= 1 - 2 p q (1 - cos 2 t e).
+        # Two bounds; the smaller one holds for each group of parameters. With A = (e^(c e) + e^(-(c + 1) e))
+        # / 2, M = A' + D / (2 s + 1) where |A'|, |D| <= A: so |M(s)| <= A (1 + 1 / |2 s + 1|), and A / M(c) =
+        # 1 - (1 - y) / (2 (c + 1 + c y)), y = e^-x, falls with e. Second, the tilted law has atoms of weights
+        # p, q at +-e with p q = e^-e / (4 M(c)^2), falling with e, so for two independent copies of the loss
+        # |phi|^2 = E cos(t (L - L')) <= 1 - 2 p q (1 - cos 2 t e).
         x = (2.0 * c + 1.0) * least
         gap = -np.expm1(-x) / (2.0 * (c + 1.0 + c * np.exp(-x))) * (1.0 - 1e-12)
         uniform = np.log1p(-gap) + np.log1p(1.0 / np.hypot(2.0 * c + 1.0, 2.0 * lower)) + 64.0 * UNIT
@@ -178,7 +178,7 @@ class BoundedRangeFactor(ParameterFamily):
     """A choice of bounded range at every parameter."""
 
     def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
-        # Differences of log(sinh x / x), which is at most x^2 / 6 and x, hence so is its rounding.
+        # Differences of log(sinh x / x), which is at most x^2 / 6 and x; so is its rounding.
         e, a = self.parameters, (c + 0.5) * self.parameters
         small, large = np.minimum(a, 1.0), np.maximum(a, 1.0)
         falling = np.exp(-2.0 * large)
@@ -190,7 +190,7 @@ class BoundedRangeFactor(ParameterFamily):
         return _log_sinhc(a) - _log_sinhc(0.5 * e), e * slope, e * e * curvature, error
 
     def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
-        # The series for |z| <= 1, else the closed form, both of whose parts are divided by cosh a.
+        # The series for |z| <= 1, otherwise the closed form with both parts divided by cosh a.
         a, b = (c + 0.5) * e, e * t
         ratio, small = b / a, a * a + b * b <= 1.0
         real, imaginary = np.tanh(a) * np.cos(b), np.sin(b)
@@ -210,8 +210,8 @@ class BoundedRangeFactor(ParameterFamily):
 
     def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
         # With sin^2 b <= b^2 and <= 1, |phi|^2 is below two functions that fall with b. The first is 1 - g
-        # b^2 / (a^2 + b^2), g = 1 - (a / sinh a)^2; it falls with e at a fixed c and t. The second, (1 + 1 /
-        # sinh^2 a) / (1 + b^2 / a^2), too. Both are taken at each group's least parameter.
+        # b^2 / (a^2 + b^2), g = 1 - (a / sinh a)^2; it falls with e at a fixed c and t. So does the second,
+        # (1 + 1 / sinh^2 a) / (1 + b^2 / a^2). Both are evaluated at each group's least parameter.
         del most, upper
         a, b = (c + 0.5) * least, least * lower
         squared = np.expm1(2.0 * np.minimum(_log_sinhc(a), 300.0))  # (sinh a / a)^2 - 1
@@ -226,7 +226,7 @@ def accumulate(
 ) -> Along:
     """Sum log modulus, phase and error over rows, each times its count [rows], of either sign, at t [nodes].
 
-    `block` computes the three, [rows, nodes], of some rows at some nodes, with `width` numbers for each.
+    `block` computes the three, [rows, nodes], for some rows at some nodes, with `width` numbers for each.
     """
     total = np.zeros((3, len(t)))
     nodes = max(1, min(_NODES, len(t), _CELLS // width))
@@ -245,7 +245,7 @@ def accumulate(
 
 
 def _log_cosh(x: Vector) -> Vector:
-    """Log cosh x for x >= 0, to a few u relative."""
+    """Return log cosh x for x >= 0, to a few u relative."""
     with np.errstate(over="ignore"):
         small = 0.5 * np.log1p(np.sinh(np.minimum(x, 1.0)) ** 2)
         large = x + np.log1p(np.exp(-2.0 * x)) - np.log(2.0)
@@ -253,7 +253,7 @@ def _log_cosh(x: Vector) -> Vector:
 
 
 def _log_sinhc(x: Vector) -> Vector:
-    """log(sinh x / x) for x > 0, to a few u relative."""
+    """Return log(sinh x / x) for x > 0, to a few u relative."""
     square, large = np.minimum(x, 1.0) ** 2, np.maximum(x, 1.0)
     closed = large + np.log1p(-np.exp(-2.0 * large)) - np.log(2.0 * large)
     return np.where(x <= 1.0, square * np.polyval(_series(), square), closed)
@@ -265,7 +265,7 @@ def _sech_squared(x: Vector) -> Vector:
 
 
 def _laplace_cumulant(c: float, e: Vector) -> tuple[Vector, Vector]:
-    """Log M(c) of each Laplace parameter, and a bound on its absolute error."""
+    """Return log M(c) of each Laplace parameter, and a bound on its absolute error."""
     x = (2.0 * c + 1.0) * e
     with np.errstate(over="ignore"):
         rise, fall = np.expm1(np.minimum(c * e, 1.0)), np.expm1(-(c + 1.0) * e)

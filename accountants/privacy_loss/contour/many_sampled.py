@@ -1,14 +1,15 @@
 """Many different Poisson-sampled Gaussian mechanisms at one abscissa: their cumulants in arrays.
 
-One rule serves all whose mu lies between two powers of 2. It has the step of the largest mu and count there
-and the outer ends of what these and the least and the largest rate ask for: in `sampled_gaussian` the step
-falls, and the ends move outwards, as mu and the count grow. So it is at least as fine as each one's own rule
-and reaches as far, and the bound on that one's error holds. For exponents a between 0 and 1, where an end may
-move inwards, they are computed one by one.
+One rule serves all mechanisms with mu between two powers of 2. It has the step for the largest mu and count
+there, and the outer ends that these and the least and the largest rate need: in `sampled_gaussian` the step
+falls, and the ends move outwards, as mu and the count grow. So it is at least as fine and as long as each
+mechanism's own rule, and the bound on that rule's error holds. For exponents a between 0 and 1, where an end
+may move inwards, the mechanisms are computed one by one.
 
-Rounding, in units of u: r^a - 1 is off by at most 8 |a l| e^(a l) <= 8 (1 + |a l|) |r^a - 1|, its product
-with the rule's weight by 8 |log weight| more, and each function called by another 8. Where a l > 1 it is the
-difference of two weights, of which neither exceeds 1.6 |r^a - 1|. Hence 64 + 16 (|a l| + |log weight|).
+Rounding, in units of u: r^a - 1 is off by at most 8 |a l| e^(a l) <= 8 (1 + |a l|) |r^a - 1|. Its product
+with the rule's weight is off by 8 |log weight| more, and each function call by another 8. If a l > 1 it is
+the difference of two weights, neither of which exceeds 1.6 |r^a - 1|. The total is 64 + 16 (|a l| + |log
+weight|).
 """
 
 import math
@@ -21,13 +22,13 @@ from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Cumulant, Fac
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import TRUNCATED, SampledGaussianFactor
 
-FEW = 8  # fewer than so many take no longer one by one
+FEW = 8  # fewer factors are as fast one by one
 _BLOCK = 512
-_LARGEST = 600.0  # of an exponent
+_LARGEST = 600.0  # limit of an exponent
 
 
 def cumulants(factors: Sequence[Factor], c: float) -> list[Cumulant]:
-    """Cumulants at abscissa c that add up to those of all the factors."""
+    """Return cumulants at abscissa c whose sum is that of all the factors."""
     if len(factors) < FEW:
         return [factor.cumulant(c) for factor in factors]
     found: list[Cumulant] = []
@@ -46,7 +47,7 @@ def cumulants(factors: Sequence[Factor], c: float) -> list[Cumulant]:
 
 
 def _together(factors: Sequence[SampledGaussianFactor], c: float) -> Cumulant | None:
-    """The sum over factors of one order; None where an exponent is too large, or the rule too long."""
+    """Return the sum over factors of one order; None if an exponent is too large, or the rule too long."""
     rows = np.array([(one.parameter, one.rate, one.count) for one in factors])
     mu, rate, count = rows.T[:, :, None]
     most = replace(factors[0], parameter=float(mu.max()), count=float(count.max()))

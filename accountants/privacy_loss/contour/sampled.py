@@ -1,9 +1,9 @@
-"""Poisson-sampled releases on the contour, in one order of their pair: what the two kinds of noise share.
+"""Poisson-sampled releases on the contour, in one order of their pair; for both kinds of noise.
 
 With r = 1 - q + q e^u the ratio of the mixture to the law without the unit, u the loss of the noise itself,
-M(s) is the integral of r^p over the law without the unit: p = s + 1 when the mixture is P, p = -s when it is
-Q. Everywhere below a = Re p and l = log r, so that the loss is l, or -l. A quadrature rule turns the integral
-into a sum; its points and its error are in `sampled_gaussian` and `sampled_laplace`.
+M(s) is the integral of r^p over the law without the unit: p = s + 1 if the mixture is P, p = -s if it is Q.
+Throughout, a = Re p and l = log r, so the loss is l, or -l. A quadrature rule turns the integral into a sum;
+its points and its error are in `sampled_gaussian` and `sampled_laplace`.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Vector, polar
 
 _BLOCK, _POINTS = 64, 4096
-MOST_POINTS = 1 << 16  # a rule with more points is cut short, and so is what it proves
+MOST_POINTS = 1 << 16  # a rule with more points is cut short, which weakens its proved bounds
 
 
 class Rule(NamedTuple):
@@ -33,11 +33,11 @@ class Rule(NamedTuple):
 
 
 def log_mixture(u: Vector, rate: float) -> Vector:
-    """Log of 1 - q + q e^u for q > 0, without cancellation for small q or u and without overflow."""
+    """Return log of 1 - q + q e^u for q > 0, without overflow, nor cancellation for small q or u."""
     if rate == 1.0:
         return u
     small = np.log1p(rate * np.expm1(np.minimum(u, 700.0)))
-    if rate > 0.5:  # then 1 - q is exact, and log1p cancels for u < 0
+    if rate > 0.5:  # 1 - q is exact, and log1p would cancel for u < 0
         small = np.where(u < -0.5, np.log((1.0 - rate) + rate * np.exp(np.minimum(u, 0.0))), small)
     large = u + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 700.0)))
     return np.where(u <= 700.0, small, large)
@@ -51,34 +51,34 @@ class SampledFactor(ABC):
     rate: float
     count: float
     mixture_first: bool
-    light: bool = False  # one of very many: its decay is bounded more cheaply
+    light: bool = False  # one of very many: its decay gets a cheaper bound
 
     @abstractmethod
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
-        """Upper bounds on log |M(c + it) / M(c)| of one run for lower <= t <= upper; each [intervals]."""
+        """Bound log |M(c + it) / M(c)| of one run from above for lower <= t <= upper; each [intervals]."""
 
     @abstractmethod
     def rule(self, c: float, end: float) -> Rule:
-        """A quadrature rule at abscissa c, fine enough for t <= end."""
+        """Return a quadrature rule at abscissa c, fine enough for t <= end."""
 
     def exponent(self, c: float) -> float:
-        """The real part a of p at Re s = c."""
+        """Return the real part a of p at Re s = c."""
         return c + 1.0 if self.mixture_first else -c
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The best of the bounds on each interval, for all runs."""
+        """Return the best of the bounds on each interval, for all runs."""
         best: Vector = np.minimum.reduce(self.log_decays(c, lower, upper))
         return self.count * (1.0 - 1e-12) * np.minimum(0.0, best)
 
     def cumulant(self, c: float) -> Cumulant:
-        """The cumulant, computed by quadrature."""
+        """Return the cumulant, computed by quadrature."""
         rule = self.rule(c, 0.0)
         slope = float(rule.weight @ rule.loss)
         curvature = float(rule.weight @ (rule.loss - slope) ** 2)
         return Cumulant(*(self.count * one for one in (rule.cumulant, slope, curvature, rule.cumulant_error)))
 
     def along(self, c: float, t: Vector) -> Along:
-        """By quadrature fine enough for the last node; t = 0, h, 2 h, ...; one product of matrices.
+        """Compute by quadrature fine enough for the last node; t = 0, h, 2 h, ...; one product of matrices.
 
         With t = a + b, e^(itl) - 1 = A B + A + B for A = e^(ial) - 1, B = e^(ibl) - 1: small where t l is.
         """
@@ -127,7 +127,7 @@ class SampledFactor(ABC):
 
 
 def _turn(angle: Vector) -> np.ndarray[tuple[int, ...], np.dtype[np.complex128]]:
-    """e^(i angle) - 1, without cancellation."""
+    """Return e^(i angle) - 1, without cancellation."""
     turned = np.empty(angle.shape, dtype=np.complex128)
     turned.real, turned.imag = -2.0 * np.sin(0.5 * angle) ** 2, np.sin(angle)
     return turned

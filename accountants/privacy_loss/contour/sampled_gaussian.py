@@ -4,10 +4,10 @@ u = mu x - mu^2 / 2 of a standard normal x with density phi, so that r(x) is the
 N(mu, 1) to N(0, 1) and M(s) = integral of phi r^p. Let w(x) = q e^u / r be the posterior weight.
 
 Quadrature: the trapezoid rule over x. For z = x + i y with |y| <= d and mu d <= pi / 2, |r(z)| <= r(x), Re
-r(z) >= r(x) cos(mu d) and |arg r(z)| <= mu d, hence the integrand on that strip is at most e^(d^2 / 2 + t mu
-d) (cos mu d)^(-c) times its value on the axis (the cosine only for p = -s), and the rule is off by at most 2
-/ (e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman 2014, Theorem 5.1). The range is cut
-where what is left is below e^-46 / count: on the left phi times r(x)^a is below phi (1 - q)^min(a, 0), on the
+r(z) >= r(x) cos(mu d) and |arg r(z)| <= mu d. So the integrand on that strip is at most e^(d^2 / 2 + t mu d)
+(cos mu d)^(-c) times its value on the axis (the cosine only for p = -s), and the rule is off by at most 2 /
+(e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman 2014, Theorem 5.1). The range is cut
+where the rest is below e^-46 / count: on the left phi times r(x)^a is below phi (1 - q)^min(a, 0), on the
 right r <= e^(mu x - mu^2 / 2).
 
 Decay of |M(c + it) / M(c)|, three bounds:
@@ -39,12 +39,12 @@ class SampledGaussianFactor(SampledFactor):
     """Gaussian noise moved by `parameter` = mu standard deviations."""
 
     def cost(self, c: float, end: float) -> float:
-        """A sixteenth of the quadrature's points: a matrix product is fast."""
+        """Return a sixteenth of the quadrature's points: a matrix product is fast."""
         low, high, step = self.span(c, end)
         return (high - low) / step / 16.0 + 1.0
 
     def rule(self, c: float, end: float) -> Rule:
-        """The nodes and weights of the trapezoid rule."""
+        """Return the nodes and weights of the trapezoid rule."""
         low, high, step = self.span(c, end)
         capped = (high - low) / step > MOST_POINTS
         step = max(step, (high - low) / MOST_POINTS)
@@ -54,7 +54,7 @@ class SampledGaussianFactor(SampledFactor):
         return self.weigh(c, x, self._log_ratio(x), log_base, relative)
 
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
-        """The three bounds on each interval."""
+        """Return the three bounds on each interval."""
         rule, a = self.rule(c, 0.0), self.exponent(c)
         highest, lowest = rule.cumulant + rule.cumulant_error, rule.cumulant - rule.cumulant_error
         far = self._log_variation(a) - lowest - np.log(lower)
@@ -76,16 +76,16 @@ class SampledGaussianFactor(SampledFactor):
         return -0.5 * x * x
 
     def _least(self, a: float, edge: Vector) -> Vector:
-        """Log of the least r^a on each cell: r increases, so that it is at one end."""
+        """Return log of the least r^a on each cell: r increases, so it is at one end."""
         ratio = a * self._log_ratio(edge)
         return np.minimum(ratio[:-1], ratio[1:])
 
     def _posterior(self, x: Vector) -> Vector:
-        """w(x) = q e^u / r(x), in [0, 1]."""
+        """Return w(x) = q e^u / r(x), in [0, 1]."""
         return np.exp(np.minimum(math.log(self.rate) + self._loss(x) - self._log_ratio(x), 0.0))
 
     def span(self, c: float, end: float) -> tuple[float, float, float]:
-        """The ends of the rule for t <= end, and its step."""
+        """Return the ends of the rule for t <= end, and its step."""
         a, mu, level = self.exponent(c), self.parameter, 46.0 + math.log(self.count)
         left = max(0.0, a * math.log1p(-self.rate))  # log of the bound on r^a there
         low = -math.sqrt(2.0 * (level + left))
@@ -97,7 +97,7 @@ class SampledGaussianFactor(SampledFactor):
         return low, high, self._step(c, end, cosine=a <= 0.0)
 
     def _step(self, c: float, end: float, *, cosine: bool) -> float:
-        """The largest step for one of several strips; `cosine` where a ratio is in the denominator."""
+        """Return the largest step for one of several strips; `cosine` if a ratio is in the denominator."""
         mu, step = self.parameter, 0.0
         widest = min(6.0, 0.499 * math.pi / mu)
         for d in (widest * share for share in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)):
@@ -106,7 +106,7 @@ class SampledGaussianFactor(SampledFactor):
         return step
 
     def _near(self, a: float, rule: Rule, log_total: float, lower: Vector, upper: Vector) -> Vector:
-        """Log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
+        """Return log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
         mean = float(rule.weight @ rule.point)
         spread = math.sqrt(float(rule.weight @ (rule.point - mean) ** 2))
         paired = self.paired
@@ -121,13 +121,13 @@ class SampledGaussianFactor(SampledFactor):
         longest, weight = ratio[second + 1] - ratio[first] + slack, 2.0 * mass[first] * mass[second]
         gained = np.zeros(len(lower))
         for some in np.array_split(np.arange(len(lower)), min(10, len(lower))):
-            left = np.flatnonzero((longest - shortest) * lower[some[0]] < 6.3)  # others span a turn
+            left = np.flatnonzero((longest - shortest) * lower[some[0]] < 6.3)  # the others span a turn
             phases = shortest[left, None] * lower[some], longest[left, None] * upper[some]
             gained[some] = weight[left] @ least_versine(*phases)
         return log_rest(gained)
 
     def _shifted(self, c: float, log_least: float, lower: Vector) -> Vector:
-        """Log of the second bound at t = `lower`, with log M(c) >= `log_least`."""
+        """Return log of the second bound at t = `lower`, with log M(c) >= `log_least`."""
         a, mu, rate = self.exponent(c), self.parameter, self.rate
         low, high, _ = self.span(c, 0.0)
         edge = np.linspace(0.8 * low, high, _CELLS + 1)  # [cells + 1]
@@ -166,9 +166,9 @@ class SampledGaussianFactor(SampledFactor):
         return best
 
     def _log_variation(self, a: float) -> float:
-        """Log of an upper bound on V."""
+        """Return log of an upper bound on V."""
         mu, beta = self.parameter, a + 1.0
-        # Stationary where x + mu = beta mu w(x), 0 <= w <= 1; between grid points a quadratic bound.
+        # Stationary where x + mu = beta mu w(x), 0 <= w <= 1; between grid points a quadratic bound holds.
         x = np.linspace(min(0.0, beta * mu), max(0.0, beta * mu), 257) - mu
         spacing = abs(beta) * mu / 256.0
         values = -0.5 * (x + mu) ** 2 + beta * self._log_ratio(x)
@@ -178,17 +178,17 @@ class SampledGaussianFactor(SampledFactor):
 
 
 def _log_normal_mass(left: Vector, right: Vector) -> tuple[Vector, Vector]:
-    """Log of the normal measure of [left, right], from below and from above, precise in both tails."""
+    """Return log of the normal measure of [left, right], from below and above, precise in both tails."""
     mirrored = left + right > 0.0
     inner = _log_tails(np.where(mirrored, left, -right))
     outer = _log_tails(np.where(mirrored, right, -left))
     share = np.maximum(-np.expm1(np.minimum(outer - inner, 0.0)), 1e-18)
     error: Vector = 1e-9 + 1e-14 * (1.0 + np.abs(inner)) * (1.0 + 1.0 / share)
     mass: Vector = inner + np.log(share)
-    # The difference of two nearly equal measures may be lost, but is never above the larger.
+    # The difference of two nearly equal measures may be lost, but is never above the larger one.
     return mass - error, np.minimum(mass + error, inner * (1.0 - 1e-14) + 1e-9)
 
 
 def _log_tails(points: Vector) -> Vector:
-    """`log_normal_tail` of each; so few that scipy's function would take longer to be imported."""
+    """Return `log_normal_tail` of each point; importing scipy's function would take longer."""
     return np.array([log_normal_tail(point) for point in points.tolist()])

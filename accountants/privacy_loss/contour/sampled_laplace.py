@@ -12,8 +12,9 @@ with y <= 0.7, there r(Re x) cos 2y <= |r| <= r(Re x), |arg r| <= 2 y, and r(Re 
 at least 2 w times the least on it.
 
 Decay: integrating by parts, the integral is below V / t with V the largest of e^(e - 3 x) r^(a + 1) / (4 q)
-twice at both ends (its logarithm is convex where a + 1 >= 0 and falls otherwise); the atoms do not decay.
-Nearer, the tilted law's two atoms p, q' at distance D give |M(c + it) / M(c)|^2 <= 1 - 2 p q' (1 - cos t D).
+twice at both ends (its logarithm is convex if a + 1 >= 0 and falls otherwise); the atoms do not decay. For
+smaller t, the tilted law's two atoms p, q' at distance D give |M(c + it) / M(c)|^2 <= 1 - 2 p q' (1 - cos t
+D).
 """
 
 import functools
@@ -29,12 +30,12 @@ class SampledLaplaceFactor(SampledFactor):
     """Laplace noise of scale 1, moved by `parameter`."""
 
     def cost(self, c: float, end: float) -> float:
-        """A sixteenth of the quadrature's points: a matrix product is fast."""
+        """Return a sixteenth of the quadrature's points: a matrix product is fast."""
         panels, points, _ = self._layout(c, end)
         return panels * points / 16.0 + 1.0
 
     def rule(self, c: float, end: float) -> Rule:
-        """Gauss and Legendre's rule between the atoms."""
+        """Return Gauss and Legendre's rule between the atoms."""
         panels, points, _ = self._layout(c, end)
         capped = points > 128 or panels * points > MOST_POINTS
         points = min(points, 128)
@@ -49,7 +50,7 @@ class SampledLaplaceFactor(SampledFactor):
         return self.weigh(c, x, log_mixture(np.clip(2.0 * x - e, -e, e), self.rate), log_base, relative)
 
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
-        """The two bounds of the module's docstring on each interval."""
+        """Return the two bounds of the module's docstring on each interval."""
         rule, a, e = self.rule(c, 0.0), self.exponent(c), self.parameter
         log_ratio = log_mixture(np.array([-e, e]), self.rate)  # [2]
         least = rule.cumulant + rule.cumulant_error
@@ -67,7 +68,7 @@ class SampledLaplaceFactor(SampledFactor):
 
 
 def layout(epsilon: float, exponent: float, end: float, level: float) -> tuple[int, int, float]:
-    """How many panels, how many points on each, and R, for an error of e^-level at |t| <= end."""
+    """Return the number of panels, the points on each, and R, for an error of e^-level at |t| <= end."""
     a = abs(exponent)
     panels = math.ceil(epsilon * max(1.0, 0.25 * min(a, 1e4), 0.125 * end))
     w = 0.5 * epsilon / panels
@@ -81,5 +82,5 @@ def layout(epsilon: float, exponent: float, end: float, level: float) -> tuple[i
 
 @functools.cache
 def legendre(points: int) -> tuple[Vector, Vector]:
-    """Nodes in [-1, 1], and their weights."""
+    """Return nodes in [-1, 1], and their weights."""
     return np.polynomial.legendre.leggauss(points)

@@ -1,12 +1,12 @@
-"""Finitely many losses on the contour: tables of one length together, each as often as its count says.
+"""Finitely many losses on the contour: tables of one length together, each with its count.
 
 Under the law tilted by e^(c L) the losses L_i of a `DiscreteTerm` have weights w_i proportional to p_i e^(c
 L_i), and
 
     phi(t) - 1 = sum of w_i (e^(i t L_i) - 1),    M(c) - 1 = sum of p_i (e^(c L_i) - 1),
 
-exactly, because weights and probabilities add up to 1: what a weight is off by moves either sum by that share
-of its own summand. So both keep their accuracy where they are small, and many runs may be composed.
+exactly, because weights and probabilities add up to 1: a relative error of a weight moves either sum by that
+share of its own summand. So both keep their accuracy where they are small, and many runs can be composed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Table:
     """One table of losses and its count; arrays are [rows]."""
 
     count: float
-    losses: Vector  # those that have a probability, increasing
+    losses: Vector  # losses with positive probability, increasing
     probabilities: Vector  # of the finite losses, adding up to 1
     spread: Vector  # relative error of each probability: 16 u (1 + |log p|) and the division's rounding
 
     @classmethod
     def of(cls, term: DiscreteTerm, count: float) -> Table:
-        """The table of a term, without the losses that have no probability."""
+        """Return the table of a term, without the losses that have no probability."""
         given = np.asarray(term.probabilities)
         losses, p = np.asarray(term.losses)[given > 0.0], np.asarray(given[given > 0.0] / given.sum())
         return cls(count, losses, p, (40.0 + 24.0 * np.abs(np.log(p)) + len(losses)) * UNIT)
@@ -52,16 +52,16 @@ class TablesFactor:
         self.counts: Vector = np.array([table.count for table in tables])  # [tables]
 
     def cost(self, _c: float, _end: float) -> float:
-        """One formula for each loss."""
+        """Return the cost of a node: one formula for each loss."""
         return float(self.losses.size)
 
     def cumulant(self, c: float) -> Cumulant:
-        """Computed as M(c) - 1 where a table's exponents are small, else relative to its largest summand."""
+        """Compute M(c) - 1 if a table's exponents are small, otherwise relative to its largest summand."""
         weights, errors, logs = self._tilted(c)
         exponents = c * self.losses
         small = np.abs(exponents).max(axis=1) <= 1.0
         grown = np.expm1(np.minimum(exponents, 1.0))
-        # M(c) may lie below 1 where Q has more than a probability under this law.
+        # M(c) may be below 1 if Q's mass exceeds 1 under this law.
         excess = np.maximum((self.probabilities * grown).sum(axis=1), -0.999)
         value = np.where(small, np.log1p(excess), logs)
         sizes = (self.spread + (16.0 + grown.shape[1]) * UNIT) * np.abs(grown)
@@ -74,7 +74,7 @@ class TablesFactor:
         return Cumulant(*(float(self.counts @ each) for each in (value, mean, variance, error)))
 
     def along(self, c: float, t: Vector) -> Along:
-        """The sum over all losses of each table, node by node."""
+        """Return the sum over all losses of each table, node by node."""
         weights, errors, _ = self._tilted(c)
         width = weights.shape[1]
         spread = errors + (weights * errors).sum(axis=1)[:, None] + (16.0 + width) * UNIT
@@ -88,7 +88,7 @@ class TablesFactor:
         return accumulate(block, self.counts, t, width)
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """|phi|^2 = E cos(t (L - L')) <= 1 - sum over pairs of 2 w_i w_j (1 - cos(t (L_i - L_j)))."""
+        """Bound |phi|^2 = E cos(t (L - L')) <= 1 - sum over pairs of 2 w_i w_j (1 - cos(t (L_i - L_j)))."""
         weights, errors, _ = self._tilted(c)
         largest = np.sort(np.argsort(weights, axis=1)[:, -_PAIRED:], axis=1)  # [tables, paired]
         given = (self.losses, weights, errors)
@@ -104,7 +104,7 @@ class TablesFactor:
         return (1.0 - 1e-9) * (self.counts @ factors.log_rest(total))
 
     def _tilted(self, c: float) -> tuple[Vector, Vector, Vector]:
-        """Weights and bounds on their relative errors but for a common factor, [tables, rows]; log M(c)."""
+        """Return weights, bounds on their relative errors up to a common factor, [tables, rows]; log M(c)."""
         exponents, logs = c * self.losses, np.log(self.probabilities)
         peak = (logs + exponents).max(axis=1)
         sizes = np.exp(logs + exponents - peak[:, None])
@@ -114,6 +114,6 @@ class TablesFactor:
 
 
 def table_factors(tables: Sequence[Table]) -> list[Factor]:
-    """One factor for all tables of one length."""
+    """Return one factor for all tables of one length."""
     lengths = dict.fromkeys(len(table.losses) for table in tables)
     return [TablesFactor([table for table in tables if len(table.losses) == rows]) for rows in lengths]

@@ -1,14 +1,14 @@
-"""Randomized response of few distinct epsilons and tables: every atom of the loss, with its exact weight.
+"""Randomized response with few distinct epsilons, and tables: every atom of the loss, with its exact weight.
 
 n runs at e have k yeses with P-probability C(n, k) e^(k e) / (1 + e^e)^n and loss (2 k - n) e (Kairouz, Oh
 and Viswanath 2015). All summands of delta(epsilon) = sum over L > epsilon of P(L) (1 - e^(epsilon - L)) are
-positive. Rounding: scipy's gammaln is taken to be within 16 u, relative. The losses' rounding is allowed for
-by moving every atom up, or down.
+positive. Rounding: scipy's gammaln is assumed to be within 16 u, relative. Every atom moves up, or down, by
+the losses' rounding.
 
-Runs of one table whose losses lie on a common step: the probabilities convolved with themselves; all summands
-are positive, so that the relative errors of two factors and one of u a summand add up. Other losses: every
-multiset of them, with its multinomial weight. Products below the smallest double are counted as an infinite
-loss of 1e-290 in all.
+Runs of one table whose losses lie on a common step: the probabilities are convolved with themselves. All
+summands are positive, so the relative errors of two factors add up, plus one u for each summand. For other
+losses: every multiset of losses, with its multinomial weight. Products below the smallest double count as an
+infinite loss of 1e-290 in total.
 """
 
 import math
@@ -25,23 +25,23 @@ from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_
 from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket, curve_epsilon
 
-MOST_ATOMS = 1 << 20  # the most that are listed one by one
-_LONGEST = 1 << 15  # the longest sum on a common step
+MOST_ATOMS = 1 << 20  # limit on atoms listed one by one
+_LONGEST = 1 << 15  # longest sum on a common step
 _UNDERFLOWN = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """The atoms of the loss, the largest first (but for `_power`), and how far off each may be; [atoms]."""
+    """The atoms of the loss, the largest first (except in `_power`), with their error bounds; [atoms]."""
 
     loss: Vector
     log_weight: Vector
     loss_error: Vector
     weight_error: float
-    infinite: float = 0.0  # what was lost below the smallest double
+    infinite: float = 0.0  # the mass lost below the smallest double
 
     def curve(self, epsilon: float) -> CurvePoint:
-        """Bounds on log delta(epsilon)."""
+        """Return bounds on log delta(epsilon)."""
         furthest = float(self.loss_error.max()) + 4.0 * UNIT * epsilon
         above = int(np.searchsorted(-self.loss, -(epsilon - furthest), side="left"))
         if above == 0:
@@ -61,18 +61,18 @@ class Lattice:
         return CurvePoint(safe_log(lower) + scale - log_error, safe_log(delta) + scale, log_upper, slope)
 
     def epsilon(self, log_delta: float) -> Bracket:
-        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
+        """Return bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
         largest = math.inf if self.infinite else float((self.loss + self.loss_error).max())
         return curve_epsilon(self, log_delta, max(0.0, largest))
 
 
 def _log_factorial(number: Any) -> Any:
-    """Log n!, also of each of an array."""
+    """Return log n!, for a number or each entry of an array."""
     return scipy.special.gammaln(number + 1.0)
 
 
 def atoms(counts: Vector, tables: Sequence[Table]) -> float:
-    """How many atoms the loss has, at most; infinite where a sum is too long."""
+    """Return an upper bound on the number of the loss's atoms; infinite if a sum is too long."""
     total = math.prod((counts + 1.0).tolist(), start=1.0)
     for table in tables:
         if total > MOST_ATOMS:
@@ -105,16 +105,16 @@ def lattice(parameters: Vector, counts: Vector, tables: Sequence[Table]) -> Latt
 
 
 def _sums(some: Vector, some_error: Vector, more: Vector, more_error: Vector) -> tuple[Vector, Vector]:
-    """Every sum of one loss of either kind, and what it may be off by."""
+    """Return every sum of one loss of each kind, and its error bound."""
     loss = np.add.outer(some, more).ravel()
     return loss, np.add.outer(some_error, more_error).ravel() + 2.0 * UNIT * np.abs(loss)
 
 
 def _power(table: Table) -> Lattice:
-    """The atoms of all runs of a table, in no order."""
+    """Return the atoms of all runs of a table, in no order."""
     losses, count = table.losses, int(table.count)
     spread, step = count * float(table.spread.max()), _common_step(table)
-    # What sums may be off by whose losses lie near a common step, or were added one by one.
+    # The error of sums of losses that lie near a common step, or were added one by one.
     inexact = (48.0 + 2.0 * len(losses)) * UNIT * count * float(np.abs(losses).max())
     if step is None:
         loss, log_weight = _listed(losses, np.log(table.probabilities), count)
@@ -134,14 +134,14 @@ def _power(table: Table) -> Lattice:
     else:
         loss = count * float(losses[0]) + width * some
         loss_error = np.full(len(loss), inexact)
-    # Without any product below 1e-290 nothing can have vanished.
+    # Unless some product is below 1e-290, nothing can have vanished.
     vanished = count * math.log(float(table.probabilities.min())) < math.log(_UNDERFLOWN)
     log_weight = np.log(weight[some.astype(np.intp)])
     return Lattice(loss, log_weight, loss_error, spread + rounding, _UNDERFLOWN if vanished else 0.0)
 
 
 def _common_step(table: Table) -> tuple[float, Vector] | None:
-    """A step of which all differences are multiples, but for rounding, and these [rows]; None if too long."""
+    """Return a step, and the differences as multiples of it up to rounding, [rows]; None if too long."""
     losses = table.losses
     if len(losses) == 1:
         return 0.0, np.zeros(1)
@@ -153,7 +153,7 @@ def _common_step(table: Table) -> tuple[float, Vector] | None:
 
 
 def _convolved(single: Vector, count: int) -> tuple[Vector, float]:
-    """The power by repeated squaring, and a bound on its relative rounding."""
+    """Return the power by repeated squaring, and a bound on its relative rounding."""
     result, rounding, square, square_rounding = np.ones(1), 0.0, single, 0.0
     while True:
         if count & 1:
@@ -167,7 +167,7 @@ def _convolved(single: Vector, count: int) -> tuple[Vector, float]:
 
 
 def _listed(losses: Vector, logs: Vector, count: int) -> tuple[Vector, Vector]:
-    """Every multiset of `count` losses: how many runs are left says where each partial one stands."""
+    """Return every multiset of `count` losses; the number of runs left gives the place of a partial one."""
     if count == 1:
         return losses, logs
     partial = {count: (np.zeros(1), np.full(1, float(_log_factorial(count))))}

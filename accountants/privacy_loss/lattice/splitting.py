@@ -1,26 +1,27 @@
-"""Few releases with slowly falling transforms: their losses split onto a lattice, and convolved there.
+"""Few releases with slowly falling transforms: their losses are split onto a lattice and convolved there.
 
 Quadrature. Losses are l = log(1 - q + q e^u), or -l, with u = mu x - mu^2 / 2 of a normal x, or of the
 Laplace or the randomized-response pair. On each interval between lattice points, cut to a width of at most
 1/16 (and 1/16 mu), six Gauss-Legendre nodes - three at a 32nd of that width - integrate densities that are
 analytic within several times that width: relative errors below 1e-12. Weights are raised by 1e-11.
 
-Splitting. A loss L between two neighbouring lattice points a < b = a + h is moved to b with probability
-theta = (1 - e^(a - L)) / (1 - e^-h), else to a. Both P and Q are kept (Q has e^-L of P), so that merging
-turns the split pair back into the true one: it dominates. Moving more to b, raising a loss to a higher one
-or to infinity only increases every delta, so that all rounding goes that way.
+Splitting. A loss L between two neighbouring lattice points a < b = a + h is moved to b with probability theta
+= (1 - e^(a - L)) / (1 - e^-h), otherwise to a. Both P and Q are kept (Q has e^-L of P), so merging turns the
+split pair back into the true one: it dominates. Moving more mass to b, or raising a loss to a higher one or
+to infinity, only increases every delta, so all rounding goes that way.
 
-Lower bounds. Of n runs none moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there. And
-splitting one loss L in [a, b] adds to its delta(x), for x in [a, b] only, at most theta (1 - e^(L - b)): let
-g(x) be the sum of these in the cell of x. Where k others were split before, and m = n - 1 - k not yet, those
-are within m h of their split ones, so that the whole delta(epsilon) gains at most E g*(epsilon - S): S the
-sum of all n - 1 split, g* the largest g of the cells within m. Over all runs that is of second order in h.
+Lower bounds. None of n runs moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there.
+Also, splitting one loss L in [a, b] adds to its delta(x), for x in [a, b] only, at most theta (1 - e^(L -
+b)). Let g(x) be the sum of these in the cell of x. If k others were split before, and m = n - 1 - k not yet,
+these m are within m h of their split values, so the whole delta(epsilon) gains at most E g*(epsilon - S): S
+is the sum of all n - 1 split losses, g* the largest g of the cells within m. Over all runs that is of second
+order in h.
 
 Convolution. By the fast Fourier transform of the laws tilted by e^(c L), c > 0: their errors are then
 relative to e^(K(c) - c epsilon). With |phi| <= 1 and n runs, the l2 error of the tilted law is below
 (n + 1) (10 log2 N + 40) u (after Higham 2002, Theorem 24.2, with a margin for the powers). The transform is
-cyclic: what lies above the window is bounded by Chernoff's inequality and added, what lies below it
-reappears at the top, where it only adds.
+cyclic: mass above the window is bounded by Chernoff's inequality and added. Mass below it reappears at the
+top, where it only increases delta.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
 _POINTS, _COARSE, _FEWEST = 1 << 18, 1 << 16, 1 << 10  # lattice points of the window, and of coarser laws
-MOST_RUNS, MOST_PARTS = 16384, 8  # more runs, or more kinds of runs, are left to the contour
-MOST_TABLES = 1024  # kinds that are known by tables: on the contour each of their losses costs a formula
-FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
+MOST_RUNS, MOST_PARTS = 16384, 8  # with more runs, or more kinds of runs, the contour is used
+MOST_TABLES = 1024  # limit on different tables: on the contour each of their losses costs a formula
+FEW_RUNS = 64  # up to this number of runs the lattice is used before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
-LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
+LEAST_LOG_DELTA = -400.0  # for a smaller delta the contour is used
 Spectrum: TypeAlias = NDArray[np.complex128]
 
 
@@ -60,11 +61,11 @@ class Part:
     rate: float
     count: float  # a whole number
     table: Table | None = None
-    replaced: float | None = None  # the rate of a sample in which a unit is replaced; `rate` is then 1
+    replaced: float | None = None  # the rate of a sample with a replaced unit; `rate` is then 1
 
 
 def resolved(parts: Sequence[Part]) -> bool:
-    """Whether the lattice and its nodes resolve these parts, in a second or so."""
+    """Return whether the lattice and its nodes resolve these parts, in about a second."""
     runs = sum(part.count for part in parts)
     shifts = (part.parameter for part in parts if part.table is None)
     tables = sum(part.table is not None for part in parts)
@@ -80,19 +81,19 @@ class Split:
     step: float
     lowest: int
     weight: Vector
-    added: Vector  # tilted like the weights: what splitting adds to delta in each cell; [points]
+    added: Vector  # tilted like the weights: the increase of delta by splitting in each cell; [points]
     log_total: float  # log of the sum of untilted weights times e^(tilt loss)
-    total_error: float  # by which that may be too large
+    total_error: float  # the possible excess of `log_total`
     runs: int
-    infinite: float  # delta of what was made infinite or lies above the window
-    stray: float  # tilted, relative: the delta, at most 1 / (e tilt) of it, of what reappears at the top
-    raised: float  # probability that a loss was raised to the least one that is told apart
+    infinite: float  # delta of losses made infinite or above the window
+    stray: float  # tilted, relative: mass that reappears at the top; its delta is at most 1 / (e tilt) of it
+    raised: float  # probability that a loss was raised to the least distinguished one
     rounding: float  # of the tilted law: its l2 norm, relative
     added_rounding: float  # of each of `added`
 
     def curve(self, epsilon: float) -> CurvePoint:
-        """Bounds on log delta(epsilon), epsilon >= 0."""
-        if epsilon < self.lowest * self.step:  # sums over the whole window would be beyond the doubles' range
+        """Return bounds on log delta(epsilon), epsilon >= 0."""
+        if epsilon < self.lowest * self.step:  # sums over the whole window would leave the doubles' range
             inside = self.curve(self.lowest * self.step)
             return CurvePoint(inside.log_lower, inside.log_estimate, 0.0, inside.slope)
         slack = self.runs * 64.0 * UNIT * (1.0 + abs(epsilon) + len(self.weight) * self.step)
@@ -109,12 +110,12 @@ class Split:
             low = self._sum(epsilon + moved)[0] * (1.0 - summing) - self.rounding * self._norm - self.stray
             lowest = max(lowest, safe_log(low * math.exp(-self.tilt * moved) - added) + scale)
         lower = safe_log(math.exp(min(lowest, 0.0)) - self.raised)
-        # Where rounding hides the sum, as at the left end of the window, its upper bound is the estimate.
+        # If rounding hides the sum, as at the left end of the window, its upper bound is the estimate.
         middle = safe_log(estimate) + scale if lower > -math.inf else upper
         return CurvePoint(lower, middle, min(0.0, upper), max(slope, 1.0))
 
     def _added(self, epsilon: float, slack: float) -> float:
-        """What splitting adds to delta(epsilon) at most, over e^(log_total - tilt epsilon)."""
+        """Return the largest increase of delta(epsilon) by splitting, over e^(log_total - tilt epsilon)."""
         first, last = (math.floor((epsilon + by) / self.step) - self.lowest for by in (-slack, slack))
         if first < 0 or last >= len(self.added):
             return math.inf
@@ -122,7 +123,7 @@ class Split:
         return largest * math.exp(self.tilt * (self.step + 2.0 * slack)) * (1.0 + 1e-9)
 
     def _sum(self, epsilon: float) -> tuple[float, float]:
-        """delta(epsilon) over e^(log_total - tilt epsilon), and its slope."""
+        """Return delta(epsilon) over e^(log_total - tilt epsilon), and its slope."""
         place = epsilon / self.step - self.lowest
         first = 0 if place < 0.0 else math.floor(min(place, 1e15)) + 1
         if first >= len(self.weight):
@@ -141,16 +142,16 @@ class Split:
 
     @cached_property
     def _sums(self) -> tuple[Vector, Vector]:
-        """Sums from every lattice point on, at gaps g, of weights e^(-(c + 1) g) and e^(-c g) (1 - e^-g)."""
+        """Sum weights e^(-(c + 1) g) and e^(-c g) (1 - e^-g) from every lattice point on, at gaps g."""
         at = _running((self.tilt + 1.0) * self.step, self.weight[::-1])
-        # When gaps grow by h, the second is e^(-c h) times what it was, and (1 - e^-h) times the first.
+        # When gaps grow by h, the second is e^(-c h) times (itself plus (1 - e^-h) times the first).
         fall = self.tilt * self.step
         fresh = -math.exp(-fall) * math.expm1(-self.step) * np.concatenate([[0.0], at[:-1]])
         return at[::-1], _running(fall, fresh)[::-1]
 
 
 def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: bool) -> Bracket:
-    """Bounds on log delta at epsilon >= 0: one lattice says how small it is, the next is laid there."""
+    """Return bounds on log delta at epsilon >= 0: one lattice estimates it, the next is laid for that."""
     found, log_delta = Bracket(-math.inf, 0.0), math.log(1e-6)
     for _ in range(2):
         law = split(parts, log_delta, mixture_first=mixture_first, epsilon=epsilon)
@@ -167,21 +168,21 @@ def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: boo
 def split(
     parts: Sequence[Part], log_delta: float, *, mixture_first: bool, epsilon: float | None = None
 ) -> Split | None:
-    """Split every release on one lattice and convolve; None where no lattice of this length resolves the sum.
+    """Split every release on one lattice and convolve; None if no lattice of this length resolves the sum.
 
-    To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
+    The result is sharp at `epsilon`, where delta is about exp(log_delta), or wherever delta is that small.
     """
     runs, negligible = int(sum(part.count for part in parts)), log_delta + math.log(1e-10)
     ends = [_ends(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
     # Further left, losses are negligible after any tilting.
     inner = [(max(low, -100.0 * high), high) for low, high in ends]
     if any(high - near <= 1e-9 * abs(high) for near, high in inner):
-        return None  # a loss that is all but constant
+        return None  # a nearly constant loss
     least, most, near = (
         math.fsum(part.count * end for part, end in zip(parts, each, strict=True))
         for each in ([low for low, _ in ends], [high for _, high in ends], [near for near, _ in inner])
     )
-    # How far the sum reaches and where to tilt is read off coarser laws: choices, not bounds.
+    # The reach of the sum and the tilt come from coarser laws: choices, not bounds.
     wide = (most - near) / (_COARSE * math.sqrt(runs))
     coarse = [
         _law(part, min(wide, (high - near) / _FEWEST), (near, high), mixture_first=mixture_first)
@@ -217,7 +218,7 @@ def split(
         law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
         single, count, size = law.cumulant(tilt), int(part.count), int(np.flatnonzero(law.weight)[-1]) + 1
         own, more = np.exp(law.logs(tilt) - single), np.exp(law.largest_gains(left - 1, tilt) - single)
-        # What splitting these runs adds to delta at most, tilted, beside all others; then with the next ones.
+        # The largest increase of delta from splitting these runs, tilted, beside all others; then the next.
         one, others = _transform(own, 0), total
         rest = one ** (count - 1)
         gained, total = (gained * one + _transform(more, left - 1) * others) * rest, total * one * rest
@@ -226,7 +227,7 @@ def split(
         log_total += part.count * single
         laws.append(law)
     begin = math.floor(lowest / step) - 2 * runs  # each run's least loss is rounded down once
-    above, end = 0.0, begin + _POINTS  # above the window: nothing, or what Chernoff's inequality says
+    above, end = 0.0, begin + _POINTS  # mass above the window: zero, or Chernoff's bound
     if last > end:
         top = end * step
         steepest = int(np.argmin(cumulants - tilts * top))
@@ -253,7 +254,7 @@ def split(
 
 
 def _transform(weight: Vector, before: int) -> Spectrum:
-    """The discrete transform of weights that begin so many points before the first, cyclically."""
+    """Return the discrete transform of weights that begin `before` points before the first, cyclically."""
     place = (np.arange(len(weight)) - before) % _POINTS
     return np.fft.rfft(np.bincount(place, weight, _POINTS))
 
@@ -267,10 +268,10 @@ class _Law:
     first: int
     weight: Vector
     gains: Vector  # g of the cells from each point to the next
-    infinite: float  # the weight of what was made infinite
+    infinite: float  # the weight of losses made infinite
 
     def logs(self, tilt: float) -> Vector:
-        """Log weights times e^(tilt L)."""
+        """Return log weights times e^(tilt L)."""
         logs = tilt * self.step * self._places
         logs += self._log_weight
         return logs
@@ -285,21 +286,21 @@ class _Law:
             return np.log(self.weight)
 
     def cumulant(self, tilt: float) -> float:
-        """The cumulant log E e^(tilt L)."""
+        """Return the cumulant log E e^(tilt L)."""
         logs = self.logs(tilt)
         peak = float(logs.max())
         logs -= peak
         return peak + math.log(float(np.exp(logs, out=logs).sum()))
 
     def largest_gains(self, reach: int, tilt: float) -> Vector:
-        """Log of all runs' g* for m = `reach`, tilted, from cell first - reach on; [points + 2 reach]."""
+        """Return log of all runs' g* for m = `reach`, tilted, from cell first - reach; [points + 2 reach]."""
         with np.errstate(divide="ignore"):
             logs: Vector = np.log(self.count * _sliding_maximum(self.gains, reach))
         return logs + tilt * self.step * (self.first - reach + np.arange(len(logs)))
 
 
 def _sliding_maximum(values: Vector, reach: int) -> Vector:
-    """The largest of all values within `reach`, beyond either end too."""
+    """Return the largest of all values within `reach`, beyond either end too."""
     largest, width, wanted = np.pad(values, 2 * reach), 1, 2 * reach + 1
     while width < wanted:
         by = min(width, wanted - width)
@@ -312,7 +313,7 @@ def _total(laws: Sequence[_Law], tilt: float) -> float:
 
 
 def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, float]:
-    """The least and the largest loss, or losses past which P has a probability of exp(log_share)."""
+    """Return the least and the largest loss, or losses past which P has a probability of exp(log_share)."""
     e, rate = part.parameter, part.rate
     first = mixture_first or rate == 1.0
     low, high = -e, e
@@ -325,7 +326,7 @@ def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, 
         likely = e + math.sqrt(2.0 * max(1.0, math.log(part.replaced) - log_share))
         low, high = replaced_loss(np.array([-x, max(x, likely)]), e, part.replaced).tolist()
     if part.family == "gaussian":
-        # Of a standard normal beyond x there is less than e^(-x^2 / 2); under P it has moved by e at most.
+        # A standard normal has mass below e^(-x^2 / 2) beyond x; under P it has moved by e at most.
         x = math.sqrt(2.0 * max(1.0, -log_share))
         low, high = -e * x - 0.5 * e * e, e * x - 0.5 * e * e
         if first:  # the mixture's moved part has probability `rate`
@@ -336,7 +337,7 @@ def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, 
 
 
 def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: bool) -> _Law:
-    """One run's losses split onto the lattice of this step between `ends`: raised below, infinite above."""
+    """Split one run's losses onto the lattice of this step between `ends`: raised below, infinite above."""
     first_order = mixture_first or part.rate == 1.0
     u, log_base = _nodes(part, step, ends, mixture_first=first_order)
     ratio = log_mixture(u, part.rate)
@@ -359,7 +360,7 @@ def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: b
 def _nodes(
     part: Part, step: float, ends: tuple[float, float], *, mixture_first: bool
 ) -> tuple[Vector, Vector]:
-    """Points u, and the logarithms of their weights under the law of the pair's second distribution."""
+    """Return points u, and the logarithms of their weights under the pair's second distribution."""
     e = part.parameter
     if part.table is not None:
         return part.table.losses, np.log(part.table.probabilities) - part.table.losses
@@ -369,7 +370,7 @@ def _nodes(
     inner, outer = ends if mixture_first else (-ends[1], -ends[0])
     edges: Vector = step * np.arange(math.floor(inner / step), math.ceil(outer / step) + 1, dtype=np.float64)
     if part.rate < 1.0:
-        # The u of which `log_mixture` is each lattice point: log(1 + (e^l - 1) / q), where there is one.
+        # The u at which `log_mixture` is each lattice point: log(1 + (e^l - 1) / q), if there is one.
         odds, far = 1.0 + np.expm1(edges[edges < 30.0]) / part.rate, edges[edges >= 30.0]
         far = far - math.log(part.rate) + np.log1p((part.rate - 1.0) * np.exp(-far))
         edges = np.concatenate([np.log(odds[odds > 0.0]), far])
@@ -378,7 +379,7 @@ def _nodes(
         u, log_length = _legendre(np.concatenate([edges, cuts]), e, 0.0625)
         atoms = [-math.log(2.0), -math.log(2.0) - e]
         return np.append(u, [-e, e]), np.append(log_length - 0.5 * (u + e) - math.log(4.0), atoms)
-    furthest = 38.0 + e  # beyond 38 standard deviations there is less than 1e-300
+    furthest = 38.0 + e  # less than 1e-300 lies beyond 38 standard deviations
     steepness = max(1.0, e)
     cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * steepness) + 1)
     at = edges / e + 0.5 * e if part.replaced is None else replaced_point(edges, e, part.replaced)
@@ -391,9 +392,9 @@ def _nodes(
 
 
 def _legendre(edges: Vector, furthest: float, widest: float) -> tuple[Vector, Vector]:
-    """Nodes in every interval between neighbouring edges within +-furthest, and their log weights.
+    """Return nodes in every interval between neighbouring edges within +-furthest, and their log weights.
 
-    An interval that is a 32nd as wide as the density allows has three nodes, a wider one six.
+    An interval at most a 32nd as wide as the density allows has three nodes, a wider one six.
     """
     edges = np.unique(edges[np.abs(edges) <= furthest])
     half, middle = 0.5 * np.diff(edges)[:, None], 0.5 * (edges[1:] + edges[:-1])[:, None]
@@ -406,7 +407,7 @@ def _legendre(edges: Vector, furthest: float, widest: float) -> tuple[Vector, Ve
 
 
 def _running(fall: float, values: Vector) -> Vector:
-    """x[i] = values[i] + e^-fall x[i - 1]: sums of 1, 2, 4, ... values, each of two of the sums before."""
+    """Return x[i] = values[i] + e^-fall x[i - 1]: sums of 1, 2, 4, ... values, each from two earlier sums."""
     summed, length = values.copy(), 1
     while length < len(values) and fall * length < 745.0:
         summed[length:] += math.exp(-fall * length) * summed[:-length]
