@@ -8,6 +8,7 @@ from dpaudit import (
     L2,
     ApproxDP,
     Claim,
+    Curator,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -101,6 +102,10 @@ def ledger(*made: Made, **fields: Any) -> Ledger:
         written.append(one)
     written.finish()
     return written
+
+
+def curator(neighbouring: str = "add-or-remove-one", noise: Any = None, **options: Any) -> Curator:
+    return Curator(Ledger(header(neighbouring)), noise, **options)
 
 
 def composition(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit import ZCDP, Claim, Header, Ledger, Partition, Release, account, judge
+from dpaudit import ZCDP, Claim, Ledger, Partition, Release, account, judge
 from dpaudit.app.report.report_page import report
 from dpaudit.app.text.compared import Comparison, Side
 from dpaudit.certificate.certificate import Certificate
@@ -49,16 +49,8 @@ OTHER: dict[str, Any] = {
 }
 
 
-def ledger(*releases: Release) -> Ledger:
-    made = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
-    for release in releases:
-        made.append(release)
-    made.finish()
-    return made
-
-
 def certificate(release: Release) -> Certificate:
-    made = ledger(release)
+    made = make.ledger(release)
     claim = Claim(ApproxDP(epsilon=20.0, delta=1e-5), unit="row", neighbouring="add-or-remove-one")
     return judge(made, account(made, claim), [], command="dpaudit certify")
 
@@ -75,7 +67,7 @@ def test_the_fields_are_all_here() -> None:
 @pytest.mark.parametrize("fields", [PLAIN, SAMPLED])
 def test_a_ledger_keeps_every_field(fields: dict[str, Any], tmp_path: Path) -> None:
     release = Release(**fields)
-    made = ledger(*[release] * 40)  # of so many, plain ones are read in columns
+    made = make.ledger(*[release] * 40)  # of so many, plain ones are read in columns
     path = made.write(tmp_path / "ledger.jsonl")
     assert made.releases == Ledger.read(path).releases == (release,) * 40
     with LedgerStream(path) as stream:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpaudit import Curator, Header, Ledger, Neighbouring, NoNoise
+from dpaudit import Curator, Neighbouring, NoNoise
 from dpaudit import Neighbouring as Relation
 from dpaudit.noise.contributions import clip_rows
 from dpaudit.noise.grid import grid_of_bound
@@ -37,7 +37,7 @@ def mechanism_of(norm: str, size: float) -> Any:
 
 
 def exact(relation: Relation) -> Curator:
-    return Curator(Ledger(Header(algorithm="a", unit="row", neighbouring=relation)), NoNoise())
+    return make.curator(relation, NoNoise())
 
 
 def length(norm: str, vector: Any) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import Curator, Header, Ledger
 from dpaudit.training.gradients import add_one_by_one, gradients
+from tests.make import curator
 
 RECORDS = np.random.default_rng(0).normal(size=(40, 3))
 RECORDS[30:34] = RECORDS[3]  # equal ones
@@ -73,7 +73,7 @@ def test_blocks_in_order_move_the_rows_of_others(together: int) -> None:
 
 @pytest.mark.parametrize(("declared", "moves"), [(False, 0.5), (True, 0.505)])
 def test_what_is_not_proved_is_declared(declared: bool, moves: float) -> None:
-    own = Curator(Ledger(Header(algorithm="a", unit="record", neighbouring="add-or-remove-one")))
+    own = curator()
     stated: Any = {"rate": 0.5, "bound": 0.5, "noise_multiplier": 2.0, "label": "g", "declared": declared}
     sensitivity = gradients(own, 3, **stated).mechanism.declared_sensitivity
     assert sensitivity is not None

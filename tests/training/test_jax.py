@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import L2, ApproxDP, Claim, Curator, Header, Ledger, Pair
+from dpaudit import L2, ApproxDP, Claim, Curator, Pair
 from dpaudit.accountants.filters.filters import GDPFilter
 from dpaudit.curator.batches import Batches
 from dpaudit.errors import BudgetExceeded, DataError, InvalidParameter
 from dpaudit.jax import PrivateGradient
+from tests.make import curator
 
 pytestmark = [
     pytest.mark.training,
@@ -22,10 +23,6 @@ INPUTS, TARGETS = RNG.normal(size=(30, 4)), RNG.normal(size=30)
 START = {"weights": np.array([0.5, -1.0, 0.2, 0.0], dtype=np.float32), "bias": np.float32(0.1)}
 QUIET: dict[str, Any] = {"rate": 1.0, "bound": 0.5, "noise_multiplier": 1e-6, "records": 30}
 CLAIM = Claim(ApproxDP(epsilon=30.0, delta=1e-5), unit="record", neighbouring="add-or-remove-one")
-
-
-def curator(relation: str = "add-or-remove-one", **options: Any) -> Curator:
-    return Curator(Ledger(Header(algorithm="a", unit="record", neighbouring=relation)), **options)
 
 
 def loss(params: Any, row: Any, target: Any) -> Any:

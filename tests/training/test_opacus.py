@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import ApproxDP, Claim, Curator, Header, Ledger, Pair
+from dpaudit import ApproxDP, Claim, Curator, Pair
 from dpaudit.accountants.filters.renyi import RDPFilter
 from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken, UsageError
 from dpaudit.opacus import attach
 from dpaudit.torch import public_randomness
+from tests.make import curator
 
 pytestmark = [
     pytest.mark.training,
@@ -22,10 +23,6 @@ pytestmark = [
 
 ROWS = np.random.default_rng(0).normal(size=(24, 5))
 CLAIM = Claim(ApproxDP(epsilon=30.0, delta=1e-5), unit="record", neighbouring="add-or-remove-one")
-
-
-def curator(relation: str = "add-or-remove-one", **options: Any) -> Curator:
-    return Curator(Ledger(Header(algorithm="a", unit="record", neighbouring=relation)), **options)
 
 
 def dataset(rows: Any = ROWS) -> Any:

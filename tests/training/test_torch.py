@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit import ApproxDP, Claim, Curator, Header, Ledger, Pair
+from dpaudit import ApproxDP, Claim, Curator, Pair
 from dpaudit.accountants.filters.renyi import RDPFilter
 from dpaudit.curator.batches import Batches
 from dpaudit.errors import BudgetExceeded, DataError, InvalidParameter, UsageError
 from dpaudit.torch import PrivateGradient, public_randomness
+from tests.make import curator
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch's own warnings are not ours
 on_processor = pytest.mark.training
@@ -19,10 +20,6 @@ RNG = np.random.default_rng(0)
 INPUTS, TARGETS = RNG.normal(size=(30, 4)), RNG.normal(size=(30, 1))
 QUIET: dict[str, Any] = {"rate": 1.0, "bound": 0.5, "noise_multiplier": 1e-6, "records": 30}
 CLAIM = Claim(ApproxDP(epsilon=30.0, delta=1e-5), unit="record", neighbouring="add-or-remove-one")
-
-
-def curator(relation: str = "add-or-remove-one", **options: Any) -> Curator:
-    return Curator(Ledger(Header(algorithm="a", unit="record", neighbouring=relation)), **options)
 
 
 def module(dtype: str = "float64", device: str = "cpu") -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import Curator, Ledger, Neighbouring
+from dpaudit import Neighbouring
 from dpaudit.errors import InputError, InvalidParameter, SensitivityTooSmall
 from dpaudit.mechanisms import (
     FixedSizeSampled,
@@ -20,13 +20,10 @@ from dpaudit.mechanisms import (
 )
 from dpaudit.noise.randomness import Randomness
 from tests import make
+from tests.make import curator
 
 QUIET = make.gaussian(1e-6, 2.0)
 UNITS, TRIALS = 5, 20_000
-
-
-def curator(relation: Neighbouring) -> Curator:
-    return Curator(Ledger(make.header(relation)))
 
 
 def counted(mechanism: OnSample, randomness: Randomness, trials: int = TRIALS) -> Counter[tuple[int, ...]]:

@@ -20,7 +20,6 @@ from dpaudit.claims.sensitivity import RKHS
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
-from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.mechanisms import ExponentialKernel, GaussianProcess
 from dpaudit.noise.paths import FloatPath
 from tests import make
@@ -47,7 +46,7 @@ def test_without_noise_it_is_the_authors_loop() -> None:
     steps, batch, hidden = 560, 3, (2,)
     algorithm = small(steps, batch, hidden=hidden)
     found = learnt(algorithm, NoNoise())
-    public = Curator(Ledger(Header(algorithm="walk", unit="row", neighbouring="replace-one")))
+    public = make.curator("replace-one")
     network = target = ReLUNetwork.random(hidden, 2, public.public("network"))
     generator, choices = public.public("walk"), public.public("memory")
     walk, memory, average = Walk(generator), [], np.zeros(network.parameters.size)

@@ -18,6 +18,7 @@ from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.errors import InvalidParameter
+from tests import make
 from tests.sweeps import sweep
 
 REWARDS = middle_rewards()
@@ -110,10 +111,8 @@ def _learn(algorithm: FunctionalQLearning) -> list[Any]:
 
 def _states(reached: np.ndarray) -> list[float]:
     from dpaudit.algorithms.environments.line_world import Walk
-    from dpaudit.curator.curator import Curator
-    from dpaudit.ledger.ledger import Header, Ledger
 
-    curator = Curator(Ledger(Header(algorithm="walk", unit="row", neighbouring="replace-one")))
+    curator = make.curator("replace-one")
     return [Walk(curator.public("walk")).state, *reached[:-1].tolist()]
 
 
