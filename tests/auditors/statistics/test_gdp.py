@@ -10,15 +10,11 @@ from dpaudit.auditors.statistics.gdp import _largest_refutable_mu, gaussian_trad
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import ROUNDED
 from dpaudit.errors import InvalidParameter
-
-
-def _gaussian(mu: float, n: int, seed: int) -> Samples:
-    random = np.random.default_rng(seed)
-    return Samples(random.normal(mu, 1, n), random.normal(0, 1, n), seed)
+from tests.auditors.statistics.drawn import gaussian
 
 
 def test_mu_is_bounded_closely_and_from_below(nightly: bool) -> None:
-    audits = [gaussian_trade_off(_gaussian(1.0, 10_000, seed)) for seed in range(10 if nightly else 3)]
+    audits = [gaussian_trade_off(gaussian(1.0, 10_000, seed)) for seed in range(10 if nightly else 3)]
     bounds = [audit.mu_lower for audit in audits]
     assert 0.93 < np.median(bounds) < 1
     assert all(audit.epsilon_lower is None for audit in audits)
@@ -26,7 +22,7 @@ def test_mu_is_bounded_closely_and_from_below(nightly: bool) -> None:
 
 def test_half_the_noise_is_found_and_the_correct_one_is_not() -> None:
     claim = Claim(GDP(mu=1.0))
-    found = [gaussian_trade_off(_gaussian(mu, 1000, 2), claim=claim) for mu in (2.0, 1.0)]
+    found = [gaussian_trade_off(gaussian(mu, 1000, 2), claim=claim) for mu in (2.0, 1.0)]
     assert [audit.verdict for audit in found] == [Experiment.REFUTED, Experiment.NOT_REFUTED]
     assert found[0].refuted_by == ("mu",)
 
@@ -43,7 +39,7 @@ def test_it_about_no_claim_but_mu() -> None:
 
 
 def test_out_of_reach_is_inconclusive() -> None:
-    audit = gaussian_trade_off(_gaussian(1.0, 20, 0), claim=Claim(GDP(mu=8.0)))
+    audit = gaussian_trade_off(gaussian(1.0, 20, 0), claim=Claim(GDP(mu=8.0)))
     assert audit.verdict is Experiment.INCONCLUSIVE
 
 
@@ -52,7 +48,7 @@ def test_how_many_runs_it_takes_is_known_in_closed_form() -> None:
 
     It refutes mu where Phi(mu / 2)^(2 n) <= 5 %.
     """
-    audit = gaussian_trade_off(_gaussian(1.0, 20, 0), claim=Claim(GDP(mu=4.0)))
+    audit = gaussian_trade_off(gaussian(1.0, 20, 0), claim=Claim(GDP(mu=4.0)))
     held_out = 17
     [reason] = audit.inconclusive
     tested, largest, needed, runs = (float(figure) for figure in re.findall(r"-?[\d.]+\d", reason))
@@ -66,16 +62,16 @@ def test_how_many_runs_it_takes_is_known_in_closed_form() -> None:
     assert audit.pairs == 1
     exact = _largest_refutable_mu(held_out, 1 - 0.95)
     for mu, verdict in ((exact, Experiment.INCONCLUSIVE), (0.99 * exact, Experiment.NOT_REFUTED)):
-        assert gaussian_trade_off(_gaussian(1.0, 20, 0), claim=Claim(GDP(mu=mu))).verdict is verdict
+        assert gaussian_trade_off(gaussian(1.0, 20, 0), claim=Claim(GDP(mu=mu))).verdict is verdict
 
 
 def test_what_no_number_of_runs_can_refute_is_told() -> None:
-    audit = gaussian_trade_off(_gaussian(1.0, 20, 0), claim=Claim(GDP(mu=19.0)))
+    audit = gaussian_trade_off(gaussian(1.0, 20, 0), claim=Claim(GDP(mu=19.0)))
     assert "no feasible number of runs" in audit.inconclusive[0]
 
 
 def test_the_bound_is_the_larger_the_less_is_to_be_trusted() -> None:
-    samples = _gaussian(1.0, 400, 3)
+    samples = gaussian(1.0, 400, 3)
     low, high = (gaussian_trade_off(samples, confidence=c).mu_lower for c in (0.5, 0.999))
     assert low is not None
     assert high is not None

@@ -17,17 +17,8 @@ from dpaudit.auditors.statistics.learning.classifier import Learner, Scoring
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import Sequential, SequentialFeed, begin, sequential
 from dpaudit.errors import DataError
+from tests.auditors.statistics.drawn import gaussian, laplace
 from tests.sweeps import sweep
-
-
-def _gaussian(mu: float, n: int, seed: int) -> Samples:
-    random = np.random.default_rng(seed)
-    return Samples(random.normal(mu, 1, n), random.normal(0, 1, n), seed)
-
-
-def _laplace(shift: float, n: int, seed: int) -> Samples:
-    random = np.random.default_rng(seed)
-    return Samples(shift + random.laplace(size=n), random.laplace(size=n), seed)
 
 
 @pytest.fixture
@@ -37,21 +28,21 @@ def few_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly
 def test_yardstick() -> None:
-    bounds = [sequential(_gaussian(1.0, 10_000, seed), delta=1e-5).epsilon_lower for seed in range(20)]
+    bounds = [sequential(gaussian(1.0, 10_000, seed), delta=1e-5).epsilon_lower for seed in range(20)]
     assert np.median(bounds) >= 2.2
     assert max(bounds) < 4.377
 
 
 def test_yardstick_on_one() -> None:
-    bound = sequential(_gaussian(1.0, 10_000, 0), delta=1e-5).epsilon_lower
+    bound = sequential(gaussian(1.0, 10_000, 0), delta=1e-5).epsilon_lower
     assert bound is not None
     assert 2.15 <= bound < 4.377
 
 
 CLAIMS = [
-    (Claim(PureDP(epsilon=1.0)), None, _laplace, 2000),
-    (Claim(ApproxDP(epsilon=0.5, delta=0.2389)), None, _gaussian, 3000),
-    (Claim(GDP(mu=1.0)), lambda epsilon: gaussian_delta(epsilon, 1.0), _gaussian, 3000),
+    (Claim(PureDP(epsilon=1.0)), None, laplace, 2000),
+    (Claim(ApproxDP(epsilon=0.5, delta=0.2389)), None, gaussian, 3000),
+    (Claim(GDP(mu=1.0)), lambda epsilon: gaussian_delta(epsilon, 1.0), gaussian, 3000),
 ]
 
 
@@ -67,7 +58,7 @@ def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
 
 @pytest.mark.usefixtures("few_epsilons")
 def test_stopped_written_read_and_resumed_is_the_same_audit() -> None:
-    samples = _laplace(2.0, 1200, 4)
+    samples = laplace(2.0, 1200, 4)
     claim = Claim(PureDP(epsilon=0.8))
     whole = parts = begin(claim=claim, seed=4)
     ends = [0, 30, 64, 65, 500, 1200]
@@ -85,7 +76,7 @@ def test_stopped_written_read_and_resumed_is_the_same_audit() -> None:
 
 @pytest.mark.usefixtures("few_epsilons")
 def test_the_wealth_counts_after_fixed_numbers_of_pairs_whenever_somebody_looks() -> None:
-    samples = _gaussian(0.6, 308, 3)
+    samples = gaussian(0.6, 308, 3)
     at_once = begin().update(samples.data, samples.neighbour)
     state, between = begin().update(samples.data[:268], samples.neighbour[:268]), False
     assert state.begun == 268
@@ -109,7 +100,7 @@ def test_a_state_that_would_run_code_is_not_read() -> None:
 
 @pytest.mark.usefixtures("few_epsilons")
 def test_evidence_never_shrinks() -> None:
-    samples = _laplace(2.0, 900, 2)
+    samples = laplace(2.0, 900, 2)
     state, bounds, p_values = begin(claim=Claim(PureDP(epsilon=1.0))), [], []
     for start in range(0, 900, 300):
         state = state.update(samples.data[start : start + 300], samples.neighbour[start : start + 300])
@@ -121,7 +112,7 @@ def test_evidence_never_shrinks() -> None:
 
 def test_bets_come_from_the_past_alone() -> None:
     """Two futures that differ utterly leave the wealth at their common past the same."""
-    one, other = _gaussian(1.0, 120, 0), _gaussian(-3.0, 120, 1)
+    one, other = gaussian(1.0, 120, 0), gaussian(-3.0, 120, 1)
     first = begin().update(one.data[:100], one.neighbour[:100])
     at = first.begun
     assert FIRST_BLOCK < at < 100
@@ -187,7 +178,7 @@ def test_what_is_refuted_follows_from_the_largest_wealth_of_each_claim() -> None
 
 @pytest.mark.usefixtures("few_epsilons")
 def test_blocks_grow_by_a_share_and_bets_are_counted_after_the_first() -> None:
-    samples = _gaussian(1.0, 120, 5)
+    samples = gaussian(1.0, 120, 5)
     begun = []
     for n in (10, 63, 64, 73, 74, 85, 86, 99, 120):
         state = begin().update(samples.data[:n], samples.neighbour[:n])
@@ -200,7 +191,7 @@ def test_blocks_grow_by_a_share_and_bets_are_counted_after_the_first() -> None:
 @pytest.mark.usefixtures("few_epsilons")
 def test_wealth_is_carried_to_another_score() -> None:
     """The next bets follow from the new scores; what was won stays, and refutes what it did."""
-    samples = _laplace(3.0, 400, 6)
+    samples = laplace(3.0, 400, 6)
     state = begin(claim=Claim(PureDP(epsilon=0.5))).update(samples.data, samples.neighbour)
     other = state.rescored(-samples.data[200:], -samples.neighbour[200:])
     assert (other.begun, other.bets) == (200, state.bets)
@@ -233,7 +224,7 @@ CURVE = (Claim(GDP(mu=1.0)), lambda epsilon: gaussian_delta(epsilon, 1.0), 1e-5)
 )
 def test_a_claim_does_not_move_the_bound(claim: Claim, curve: PrivacyCurve | None, delta: float) -> None:
     """The epsilons at the reported delta have the wealth that they have without any claim."""
-    samples = _gaussian(3.0, 200, 1)
+    samples = gaussian(3.0, 200, 1)
     told, alone = (
         begin(claim=claim, curve=curve, delta=delta).update(samples.data, samples.neighbour),
         begin(delta=delta).update(samples.data, samples.neighbour),
@@ -245,7 +236,7 @@ def test_a_claim_does_not_move_the_bound(claim: Claim, curve: PrivacyCurve | Non
 @pytest.mark.usefixtures("few_epsilons")
 def test_a_claim_is_bet_on_after_every_epsilon_is_refuted() -> None:
     """At delta = 0.1 all epsilons are refuted long before the claim; from then on only it has bets."""
-    samples, claim = _gaussian(6.0, 600, 1), Claim(ApproxDP(epsilon=4.0, delta=1e-3))
+    samples, claim = gaussian(6.0, 600, 1), Claim(ApproxDP(epsilon=4.0, delta=1e-3))
     state = begin(claim=claim, delta=0.1, confidence=1 - 1e-4)
     early = state.update(samples.data[:100], samples.neighbour[:100])
     assert early.audit().epsilon_lower == 1.0
@@ -257,7 +248,7 @@ def test_a_claim_is_bet_on_after_every_epsilon_is_refuted() -> None:
 @pytest.mark.parametrize("mu", [1.0, 4.0])
 def test_a_claimed_curve_has_a_wealth_of_its_own(mu: float) -> None:
     claim = Claim(GDP(mu=1.0))
-    samples = _gaussian(mu, 300, 1)
+    samples = gaussian(mu, 300, 1)
     state = begin(claim=claim, curve=lambda epsilon: gaussian_delta(epsilon, 1.0))
     for start in range(0, 300, 100):
         state = state.update(samples.data[start : start + 100], samples.neighbour[start : start + 100])
@@ -331,7 +322,7 @@ def test_a_score_is_learned_from_the_first_half_of_64_128_256_runs(taught: list[
 @pytest.mark.usefixtures("few_epsilons")
 def test_numbers_are_scores_until_the_runs_that_may_teach_hold_something_else(taught: list[Samples]) -> None:
     """An outcome that is no number scores infinity; from the first half that has one a score is learned."""
-    runs = _gaussian(1.0, 600, 2)
+    runs = gaussian(1.0, 600, 2)
     runs.data[100] = math.nan
     feed = SequentialFeed(begin(claim=Claim(PureDP(epsilon=20.0))), "logistic")
     for end in (1, 64, 128, 129, 256):
@@ -343,7 +334,7 @@ def test_numbers_are_scores_until_the_runs_that_may_teach_hold_something_else(ta
 
 @pytest.mark.usefixtures("few_epsilons")
 def test_the_result_is_computed_anew_with_so_many_more_runs() -> None:
-    runs = _gaussian(1.0, 300, 2)
+    runs = gaussian(1.0, 300, 2)
     feed = SequentialFeed(begin(), "logistic")
     assert feed.so_far(runs.part(0, 1)) is None
     assert SequentialFeed(begin(), "logistic").so_far(runs.part(0, 2)) is not None

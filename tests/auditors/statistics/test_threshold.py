@@ -24,17 +24,8 @@ from dpaudit.auditors.statistics.threshold import (
 from dpaudit.auditors.statistics.two_proportions import by_epsilon
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
+from tests.auditors.statistics.drawn import gaussian, laplace
 from tests.sweeps import sweep
-
-
-def gaussian(mu: float, n: int, seed: int) -> Samples:
-    random = np.random.default_rng(seed)
-    return Samples(random.normal(mu, 1, n), random.normal(0, 1, n), seed)
-
-
-def laplace(shift: float, n: int, seed: int) -> Samples:
-    random = np.random.default_rng(seed)
-    return Samples(shift + random.laplace(size=n), random.laplace(size=n), seed)
 
 
 @sweep("n, bar", [(10_000, 2.1), (100_000, 2.75)], everyday=(0,))
