@@ -12,7 +12,7 @@ from dpaudit.errors import InvalidParameter, UsageError
 #: An algorithm ready to run, and data of the shape it takes.
 Prepared: TypeAlias = tuple[Any, Any]
 
-#: From names to what was given or, for the rest, to defaults; a name without either is absent.
+#: Values by name: given ones, else defaults; a name with neither is absent.
 Values: TypeAlias = dict[str, Any]
 
 _SIZES_ARE_PUBLIC = "sizes are public: read off the records they would leak the largest value that occurs"
@@ -56,12 +56,12 @@ class Parameter:
 
 
 def words(meaning: str, *known: str, **options: Any) -> Parameter:
-    """A parameter whose value is one of the known words, the default first."""
+    """Describe a parameter with a fixed list of words; the first is the default."""
     return Parameter(meaning, kind="text", words=known, **options)
 
 
 def size(meaning: str, default: int | None = None, **options: Any) -> Parameter:
-    """A parameter whose value is a whole number."""
+    """Describe an integer parameter."""
     return Parameter(meaning, default, "whole", **options)
 
 
@@ -124,7 +124,7 @@ class Builtin:
 
 
 def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:
-    """Refuse a file for an algorithm whose data cannot be read from one."""
+    """Refuse a data file: this algorithm cannot read one."""
     del values
     remedy = f"leave --data out, or call {instead} of your own from Python"
     what = f"{path} for an algorithm that cannot run on a file"

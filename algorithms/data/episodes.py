@@ -93,7 +93,7 @@ class Episodes(Records):
         return f"Episodes(m={len(self)}, n_states={self.n_states})"
 
     def replace(self, index: int, episode: tuple[ArrayLike, ArrayLike]) -> Episodes:
-        """The neighbouring data set whose episode ``index`` is another.
+        """Return the neighbouring data set with another episode ``index``.
 
         Raises `InvalidParameter` if there is no such episode, `DataError` if the new one is none over these
         states.

@@ -106,7 +106,7 @@ class TrajectoryData(Records):
         return f"TrajectoryData(n={len(self)}, horizon={self.horizon}, {sizes})"
 
     def replace(self, index: int, trajectory: Trajectory) -> TrajectoryData:
-        """The neighbouring data set whose row ``index`` is ``trajectory``.
+        """Return the neighbouring data set with ``trajectory`` as row ``index``.
 
         Raises `InvalidParameter` if ``index`` is not in 0..n-1, `DataError` if the trajectory is not of this
         data set's shape.

@@ -36,7 +36,7 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
 def line_environment(rewards: line_world.RewardFunction | None = None) -> gymnasium.Env[Any, int]:
     """The walk on [0, 1]: observations are the state, [1], from a uniform start; an episode has 50 steps.
 
-    Rewards are of the state that a step reaches; left out, 0.5 - |s - 0.5|.
+    Rewards depend on the state that a step reaches; the default is 0.5 - |s - 0.5|.
     """
     earned = line_world.middle_rewards() if rewards is None else rewards
 

@@ -1,4 +1,4 @@
-"""A walk on [0, 1] whose rewards are private: Wang and Hegde (2019, NeurIPS), appendix E.1.
+"""A walk on [0, 1] with private rewards: Wang and Hegde (2019, NeurIPS), appendix E.1.
 
 The unit of privacy is the whole reward function: two of them are neighbours when they differ by at most 1
 at every state. What the states do is public.
@@ -19,7 +19,7 @@ from dpaudit.errors import DataError
 Values = Callable[[Array], Array]
 
 UNIT = "reward function"
-#: What no computation checks of a pair of reward functions.
+#: The assumption about a pair of reward functions that no computation checks.
 NEIGHBOURS = "two reward functions are neighbours when they differ by at most 1 at every state"
 
 #: Left and right.
@@ -84,7 +84,7 @@ class Walk:
     ) -> tuple[Array, NDArray[np.int64], Array]:
         """Act greedily or, with the probability `exploration`, at random.
 
-        Returns the states [n] of so many steps, the actions, and the states reached; values are functions
+        Returns the states [steps], the actions [steps] and the states reached [steps]. Values are functions
         from states [n] to [n, actions].
         """
         states, reached = np.empty(steps), np.empty(steps)

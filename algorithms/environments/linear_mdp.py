@@ -16,7 +16,7 @@ from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
-#: Of the example of appendix F: sizes, and how often its behaviour policy takes action 0.
+#: Appendix F's example: its sizes, and the probability of action 0 under its behaviour policy.
 N_STATES, N_ACTIONS, DIMENSION, HORIZON = 2, 100, 10, 20
 BEHAVIOUR_PROBABILITY = 0.6
 

@@ -23,9 +23,9 @@ def riverswim_mdp(
     """RiverSwim over S states, at least 2, and H steps, from state 0, with two actions.
 
     Success is the chance that swimming right succeeds: a number, or [H] of them for a kernel that changes
-    from step to step. What remains stays or is swept down as 12 : 1. Left out, the classical kernel: 0.6 from
-    state 0 and in the last state, 0.35 between them. Normalised rewards are divided by H, so that no episode
-    earns more than 1, as Liao, He and Gu (2023) have them.
+    from step to step. Otherwise the swimmer stays or is swept down, as 12 : 1. The default is the classical
+    kernel: 0.6 from state 0 and in the last state, 0.35 between them. Normalised rewards are divided by H, so
+    that no episode earns more than 1, as Liao, He and Gu (2023) have them.
     """
     if public_size(n_states, "n_states") < 2:
         why = "a river has two ends"

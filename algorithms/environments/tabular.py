@@ -15,7 +15,7 @@ from dpaudit.errors import InvalidParameter
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
-    """A Markov decision process whose kernel may change from step to step."""
+    """A Markov decision process; its kernel may change from step to step."""
 
     transitions: Array  # [H, S, A, S], the probability of each next state
     rewards: Array  # [H, S, A] in [0, 1], the expected immediate reward. Public.

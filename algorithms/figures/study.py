@@ -20,7 +20,7 @@ P = TypeVar("P")
 C = TypeVar("C", bound=Hashable)
 S = TypeVar("S", bound=Hashable)
 
-#: Settings are chosen on runs of these seeds, none of which is drawn.
+#: Seeds of the runs that choose settings; no figure shows these runs.
 TUNING_SEEDS = (1_000_000, 1_000_001)
 
 
@@ -37,7 +37,7 @@ class Session:
     folder: Path  # where everything is written
     seeds: range  # one run each
     workers: int  # number of processes
-    #: From an algorithm and data to what accounting proves of a run, and the figure of the total, rounded up.
+    #: Runs an algorithm on data; returns the proved guarantee and the total's figure, rounded up.
     accounted: Callable[[Any, Any], tuple[Accounting, str]]
 
     @property

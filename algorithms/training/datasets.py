@@ -1,4 +1,4 @@
-"""Data to train on: the digits that scikit-learn ships, whose pixels have a public range."""
+"""Training data: scikit-learn's digits; the range of their pixels is public."""
 
 import numpy as np
 

@@ -105,7 +105,7 @@ class DPFTRL(Trainer):
         return MatrixMechanism(strategy=rows, participations=epochs, separation=self.batches, **noise)
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """A record that is blanked, whose gradient is as long as it gets, alone and among others."""
+        """Return pairs in which a record with the longest gradient is blanked, alone and among others."""
         blanked = []
         for pair in super().worst_pairs():
             blank = pair.data.copy()

@@ -93,7 +93,7 @@ class Trainer:
         return np.zeros((2, self.model.features + 1))
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """A record that is taken out, whose gradient is as long as it gets, alone and among others."""
+        """Return pairs in which a record with the longest gradient is removed, alone and among others."""
         width = self.model.features + 1
         others = np.zeros((8, width))
         others[:, 0] = 1.0

@@ -93,7 +93,7 @@ class Point:
 class Line:
     """One curve: an algorithm, its noise and features as in `Asked`, and the schedule that lambda follows.
 
-    The schedule is the calibration whose lambda it takes; empty where lambda is the abscissa, or 0.
+    The schedule names the calibration that sets lambda; it is empty if lambda is the abscissa, or 0.
     """
 
     algorithm: str
@@ -167,10 +167,10 @@ def algorithm_of(asked: Asked) -> DPLSW | DPLSL:
 
 
 class _OnVisits:
-    """First visits that were sampled as such: the steps of a million episodes need not be held."""
+    """First visits, sampled directly: a million episodes need no memory for their steps."""
 
     def visits(self, data: Any) -> FirstVisits:
-        """What was given; means of returns on the chain are at most 1 but for rounding."""
+        """Return the values unchanged: mean returns on the chain are at most 1, up to rounding."""
         visits: FirstVisits = data
         return visits._replace(means=np.clip(visits.means, 0.0, LARGEST_RETURN))
 
@@ -213,7 +213,7 @@ class Results(NamedTuple):
 
 
 def results_of(points: Sequence[Point], batches: Sequence[int], swept: Sequence[int]) -> Results:
-    """Finished points by what they are; arguments as of `figure_points`."""
+    """Return the finished points by their keys; arguments as in `figure_points`."""
     found = {point.asked: point for point in points}
     seeds = sorted({point.asked.seed for point in points})
     over_m = {(line, m, s): found[line.asked(m, s)] for line, m, s in product(_LINES, batches, seeds)}
@@ -265,7 +265,7 @@ def _judged(results: Results) -> Iterator[Sentence]:
     for noise in SCHEDULES:
         plain, ridged = line_of("dp-lsw", noise, 2), line_of("dp-lsl", noise, 2)
         small, large = (ridged, plain, "small"), (plain, ridged, "large")
-        # Two sizes at either end, where there are as many: one alone shows no more than that size.
+        # Two sizes at either end, if there are enough: a single size could be an exception.
         several = max(1, min(2, len(errors.places) // 2))
         ends = (small, errors.places[:several]), (large, errors.places[-several:])
         for (better, worse, size), places in ends:
@@ -280,7 +280,7 @@ def _judged(results: Results) -> Iterator[Sentence]:
         line = Line("dp-lsl", noise, 1)
         best = [best_ridge(results.swept[m], line) for m in (low, high)]
         ratio = best[1] / best[0]
-        # Every lambda whose error is not told apart from the least could be the best.
+        # Every lambda could be the best if its error is not told apart from the least.
         candidates = [good_ridges(results.swept[m], line) for m in (low, high)]
         fitting = {
             1.0 / math.sqrt(10.0) <= large / small / growth <= math.sqrt(10.0)
@@ -314,7 +314,7 @@ def best_ridge(swept: Table[Line], line: Line) -> float:
 
 
 def good_ridges(swept: Table[Line], line: Line) -> list[float]:
-    """The lambdas whose error is not told to be above the least mean error."""
+    """Return the lambdas with errors that are not told apart from the least mean error."""
     least = swept.at(line, best_ridge(swept, line))
     return [ridge for ridge in RIDGES if above_zero(difference(swept.at(line, ridge), least)) != "yes"]
 

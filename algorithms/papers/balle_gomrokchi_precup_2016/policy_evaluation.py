@@ -159,7 +159,7 @@ class PolicyEvaluation(ABC):
         high = _furthest(self.features, self.state_weights)
         everywhere = np.arange(n_states)
         full, opposite = (
-            # Rewards whose discounted sums are these returns.
+            # Rewards with these returns as their discounted sums.
             (everywhere, returns - self.discount * np.append(returns[1:], 0.0))
             for returns in (self.highest_return * high, self.highest_return * ~high)
         )

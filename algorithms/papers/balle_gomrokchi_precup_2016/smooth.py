@@ -78,7 +78,7 @@ def lsl_bound(counts: Array, weights: Array, beta: float, factor: float, episode
         step = growth / (root + next_root) if growth else 0.0
         return 2.0 * math.log1p(factor * step / (factor * root + rest))
 
-    low, high = 0, episodes  # the least k whose increment is at most beta
+    low, high = 0, episodes  # the least k with an increment of at most beta
     while low < high:
         middle = (low + high) // 2
         if increment(middle) > beta:

@@ -99,7 +99,7 @@ def grids(calibration: str, instance: str = "rivers") -> dict[Curve, tuple[float
 
 @cache
 def river(name: str, users: int = USERS) -> TabularMDP:
-    """A panel's process; the gap between actions of the hard one is that of so many users."""
+    """Return a panel's process; in the hard one, the gap between actions depends on the number of users."""
     if name == HARD:
         return hard_mixture(HARD_DIMENSION, HARD_HORIZON, experiment_gap(HARD_HORIZON, users), seed=0)
     return figure_river(name, N_STATES)

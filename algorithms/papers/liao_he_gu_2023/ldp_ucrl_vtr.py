@@ -238,7 +238,7 @@ class LDPUCRLVTR:
                 noisy_triangle, noisy_target = self.noise.release(
                     local, contexts[:, rows] * contexts[:, columns], contexts * targets[:, None]
                 )
-            # Lines 16 to 21. Lambda begins at lambda I; r is added to the sum, not to what is kept.
+            # Lines 16 to 21. Lambda begins at lambda I; r is added to a copy of the stored sum.
             triangle += noisy_triangle
             target += noisy_target
             gram[:, rows, columns] = gram[:, columns, rows] = triangle
@@ -274,7 +274,7 @@ class LDPUCRLVTR:
         return {} if self.mdp is None else regret_utility(self.mdp, output.policies)
 
     def _shift(self, users: int) -> float:
-        """The shift r after so many users."""
+        """Return the shift r after a number of users."""
         union = 2.0 * self.model.horizon * users**2 / self.constants.failure_probability
         size = 2.0 * math.sqrt(self.model.dimension) + 2.0 * math.sqrt(math.log(union))
         return self.constants.shift * self.noise.sigma * math.sqrt(users) * size

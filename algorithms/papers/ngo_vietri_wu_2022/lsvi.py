@@ -81,7 +81,7 @@ class LinearModel:
         return policy
 
 
-#: When the policy is updated: whether before user k, from 1, after so many updates, where log det of every
+#: When the policy is updated: before user k (from 1), given the number of updates and log det of every
 #: step's matrix has grown so much since the last one, [H].
 UpdateTimes: TypeAlias = Callable[[int, int, Array], bool]
 

@@ -141,7 +141,7 @@ class LSVICalibration:
         return self.updates * squares / self.rho
 
     def target_share(self, step: int) -> ZCDP:
-        """What y_h is said to cost, step from 0: as published its share of rho / 2, else what it costs."""
+        """Return the rho stated for y_h (step from 0): as published a share of rho / 2, else the cost."""
         if self.name == "sound":
             return ZCDP(rho=self.target_sensitivity(step) ** 2 / (2.0 * self.target_variance))
         counts_targets = self.counted == "steps" and self.fixed_updates is None
@@ -286,8 +286,8 @@ class PrivateLSVIUCB:
     def worst_pairs(self) -> Sequence[Pair]:
         """The first user, replaced by one who is in another state at every step, both at full rewards.
 
-        All others are always where the first policy's features are longest, and so many that a determinant
-        grows by the factor C, or a fixed time comes, if as many may come: targets are released at updates.
+        All other users stay where the first policy's features are longest. There are enough of them that a
+        determinant grows by the factor C, or a fixed time comes: targets are released only at updates.
         """
         model = self.model
         mdp = self.mdp or uniform_mdp(np.full((model.horizon, *model.features.shape[:2]), 0.5))

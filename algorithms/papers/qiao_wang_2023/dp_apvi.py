@@ -222,7 +222,7 @@ class DPAPVI(Planner):
         )
 
     def _noise(self) -> tuple[Gaussian | Laplace, ZCDP | PureDP, float]:
-        """The mechanism of each table, its share of the budget, and E, twice the likely largest noise."""
+        """Return each table's mechanism, its share of the budget, and E: twice a likely bound on noise."""
         horizon, n_states, n_actions = self.rewards.shape
         delta, counts = self.failure_probability, 2 * horizon * n_states**2 * n_actions
         match self.guarantee:

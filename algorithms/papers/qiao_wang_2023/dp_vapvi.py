@@ -208,7 +208,7 @@ def floored(matrix: Array, floor: float) -> Array:
 
 
 def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (True, True)) -> Furthest:
-    """The two features whose exchange costs most at step h, all its releases together, and that cost in rho.
+    """Return the costliest exchange of two features at step h, over all its releases, and its cost in rho.
 
     Each release costs its squared movement over 2 sigma^2 (Bun and Steinke 2016, Proposition 1.6); the
     rewards and values behind the two are the largest possible, the variances 1. With sound noise the other

@@ -48,7 +48,7 @@ BONUS = 0.04
 EPISODES = (5, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
 #: noise_shift and lambda that `--tuned` tries, 1 and 1 among them.
 CONSTANTS = tuple(product((0.5, 1.0, 2.0, 4.0), (1.0, 10.0, 30.0)))
-#: "Slightly worse" and "converges" are read as: within this share of the optimal value; the paper names none.
+#: "Slightly worse" and "converges" mean: within this share of the optimal value. The paper states no share.
 CLOSE = 0.05
 
 

@@ -116,7 +116,7 @@ def furthest(
 
 
 def variance_sensitivity(features: Array, gram_share: float) -> float:
-    """The l2 sensitivity of the variances' statistics, or of values' whose weights are all 1, rounded up.
+    """Return the l2 sensitivity, rounded up, of the variances' statistics, or of the values' with weights 1.
 
     Each inner product of features of norm 1 is off by at most (d + 2) 2^-53, so that a pair's square of
     movement is off by less than 16 (d + 6) 2^-53; (d + 8) 2^-48 of it are added. Features are [n, d],

@@ -75,7 +75,7 @@ def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
 
 
 def gaussian_error_bound(sigma: float, counts: int, failure_probability: float) -> float:
-    """E such that each of so many Gaussian noises is at most E/2 with probability 1 - delta (Lemma C.2).
+    """Return E: with probability 1 - delta, all Gaussian noises are at most E/2 (Lemma C.2).
 
     E = 2 sigma sqrt(2 log(2 counts / delta)), by the tail 2 exp(-t^2 / 2 sigma^2). With at most
     2 H S^2 A counts and sigma^2 = 2 H / rho it is the paper's 4 sqrt(H log(4 H S^2 A / delta) / rho).

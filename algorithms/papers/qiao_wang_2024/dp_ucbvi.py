@@ -52,7 +52,7 @@ Tables: TypeAlias = tuple[Array, Array]  # counts of (h, s, a), [H, S, A], and o
 
 @dataclass(frozen=True)
 class UCBVIConstants:
-    """Public constants that no guarantee depends on; published without values, but for the 1 of `noise`."""
+    """Public constants; no guarantee depends on them. The paper gives only one value, 1 for `noise`."""
 
     gap: float = 0.0  # C1, of line 8
     bonus: float = 3e-4  # C2, of line 9

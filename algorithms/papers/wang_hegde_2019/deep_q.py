@@ -24,9 +24,9 @@ from dpaudit.mechanisms import Array
 #: Episodes from one copy of the network to the next, transitions that are remembered, the share of random
 #: actions at the end and the number of steps in which what is above it falls by e.
 COPIED, REMEMBERED, LAST_SHARE, DECAY = 10, 10_000, 0.05, 200.0
-#: What the two networks' values are called in ledgers.
+#: Labels of the two networks' values in ledgers.
 NETWORKS = ("Q", "Q ahead")
-#: Of RMSprop: what it keeps of its mean of squares at each step, and what keeps it from dividing by 0.
+#: RMSprop's decay of the mean of squares, and the constant that prevents a division by 0.
 KEPT, LEAST = 0.99, 1e-8
 
 

@@ -1,4 +1,4 @@
-"""Q-learning with functional noise whose claim is true: the noise is kept in the state.
+"""Q-learning with functional noise and a true claim: the noise is kept in the state.
 
     z_(j+1) = z_j + f_j + g_j
 
@@ -33,7 +33,7 @@ from dpaudit.claims.sensitivity import RKHS
 from dpaudit.curator.curator import Curator
 from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess
 
-#: A step is scaled down to this share of c, so that rounding of its values does not carry it past c.
+#: A step is scaled down to this share of c, so that rounding keeps it below c.
 _BELOW = 1.0 - 1e-6
 
 
@@ -50,7 +50,7 @@ class DPQLearning(QLearning):
     beta: float = 5.0  # of the kernel; small for functions that change slowly
     nodes: int = 17  # at how many evenly spaced states values are kept
     discount: float = 0.5  # gamma
-    exploration: float = 1.0  # the share of random actions at the beginning, which falls to 0 at the end
+    exploration: float = 1.0  # the share of random actions at the beginning; it falls to 0 at the end
 
     name = "dp-q-learning"
 

@@ -21,7 +21,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.curator import Curator
 from dpaudit.mechanisms import Array
 
-#: The values of a step ahead are means over so many moves, evenly spread; they are kept at so many nodes.
+#: Moves, evenly spread, over which the next step's value is averaged; nodes that store the values.
 _MOVES, _NODES = 20, 41
 
 
@@ -34,7 +34,7 @@ class EvaluatedPolicy:
     episodes: int = 100  # of random actions
     bins: int = 10  # of [0, 1]
     discount: float = 0.5  # gamma
-    largest_reward: float = 0.5  # public bound on a reward; returns are clipped to what it allows
+    largest_reward: float = 0.5  # public bound on a reward; it also bounds the returns
 
     name = "policy-evaluation-and-one-step"
 

@@ -44,15 +44,15 @@ from dpaudit.curator.running import run
 from dpaudit.page.blocks import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.page.chart import Spec, axis, resolved, specification
 
-#: Of the paper: noise levels, T of every run, B as printed and as coded, delta, and sigma by claimed epsilon.
+#: The paper's noise levels, T of every run, B as printed and as coded, delta, and sigma by claimed epsilon.
 SIGMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SAMPLES, BATCH, CODED_BATCH, DELTA = 5000, 64, 128, 1e-4
 CLAIMED = {0.9: 0.32, 0.45: 0.74}
 #: Budgets of the corrected algorithm in figure 1, from no noise to the paper's.
 EPSILONS = (math.inf, 1024.0, 256.0, 64.0, 16.0, 0.9)
-#: At how many points of a run the policy is evaluated, and on how many episodes of which seed.
+#: The number of evaluations in a run, the episodes of each, and their seed.
 POINTS, EPISODES, EVALUATION_SEED = 10, 200, 20191208
-#: "Limited" and "similar" are read as: within this share of the return; the paper names none.
+#: "Limited" and "similar" mean: within this share of the return. The paper states no share.
 LIMITED = 0.15
 
 #: The published forms; the third is the second with paths of the kernel that it names.
@@ -182,7 +182,7 @@ def _run(points: Sequence[Point]) -> list[Point]:
 
 
 def _evaluated(point: Point, seed: int) -> Point:
-    """A run of its own, with the whole budget, for as many episodes as the point has."""
+    """Run with the whole budget for the point's number of episodes."""
     algorithm, rewards = algorithm_of(point.curve, point.samples), middle_rewards()
     output = run(algorithm, rewards, seed=seed, public_seed=point.seed).output
     learnt = greedy_return(NodeValues(output.released), rewards, EPISODES, EVALUATION_SEED)
@@ -205,7 +205,7 @@ class Returns(NamedTuple):
 
 
 def returns_of(points: Sequence[Point]) -> Returns:
-    """Finished points of every curve, seed and place, by what they are."""
+    """Return the finished points by curve, seed and place."""
     return Returns(*(table(points, name, "samples") for name in Returns._fields))
 
 

@@ -59,7 +59,7 @@ ReleasedView: TypeAlias = Literal["raw", "fresh", "iterates"]
 
 SOURCE = "Wang and Hegde (2019)"
 
-#: Of Lemma 8, times sqrt(beta) sigma: a bound on the expectation of a path's maximum.
+#: Lemma 8's constant: times sqrt(beta) sigma, it bounds the expected maximum of a path.
 MAXIMUM = 8.68
 
 
@@ -86,7 +86,7 @@ class FunctionalCalibration:
 
     @property
     def updates(self) -> int:
-        """Whole batches, of which each makes one update."""
+        """Return the number of whole batches; each makes one update."""
         return self.samples // self.batch
 
     @property
@@ -101,7 +101,7 @@ class FunctionalCalibration:
 
     @property
     def squared_sensitivity(self) -> float:
-        """C, for any beta: the square of the RKHS distance that one update makes, as the paper has it."""
+        """Return C, for any beta: the paper's square of the RKHS distance that one update makes."""
         v, beta = self.bound, self.beta
         return ((1.0 + beta / 2.0) * v * v + 1.0 / (2.0 * beta)) * self.lipschitz_squared
 
@@ -304,7 +304,7 @@ class CodedQLearning(DeepQLearning, FunctionalQLearning):
         return self.calibration.samples, self.calibration.batch, self.calibration.step_size
 
     def acts_on(self, network: ReLUNetwork, label: str, episode: int, curator: Curator) -> Carried | None:
-        """With a path of its own from the first of its episodes on."""
+        """Return the run with its own path from its first episode on."""
         if not self._begins(episode):
             return None
         return self._with_path(network, f"{label}, episode {episode + 1}", curator)

@@ -31,7 +31,7 @@ Perturbed: TypeAlias = Literal["rewards", "gradients"]
 class PerturbedQLearning(DeepQLearning):
     """A baseline, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
-    perturbed: Perturbed = "rewards"  # what is noised
+    perturbed: Perturbed = "rewards"  # the values that get noise
     # (epsilon, delta), of everything that is ever shown
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
     samples: int = 5000  # T
@@ -39,7 +39,7 @@ class PerturbedQLearning(DeepQLearning):
     step_size: float = 0.01  # of RMSprop
     clip: float = 0.5  # c, of gradients
     discount: float = 0.999  # gamma
-    exploration: float = 0.9  # the share of random actions at the beginning, which falls to 0.05
+    exploration: float = 0.9  # the share of random actions at the beginning; it falls to 0.05
     hidden: tuple[int, ...] = (16, 16)  # sizes of the network's hidden layers
 
     def __post_init__(self) -> None:
