@@ -297,8 +297,9 @@ def pairs_of(mechanism: Record, units: int = 1, bound: Any = None) -> list[tuple
     `bound` stands for the sensitivity.
     """
     kind, epsilon = mechanism["kind"], Fraction(mechanism.get("epsilon", 0)) * units
-    value: Any = mechanism.get("sensitivity", {"value": 0})["value"] if bound is None else bound
-    moved, delta = Fraction(value) * units, Fraction(mechanism.get("delta", 0))
+    if bound is None:
+        bound = mechanism.get("sensitivity", {"value": 0})["value"]
+    moved, delta = Fraction(bound) * units, Fraction(mechanism.get("delta", 0))
     scale, square = Fraction(mechanism.get("sigma", mechanism.get("scale", 1))), moved**2
     if kind == "randomized-response":  # each unit of a group has an answer of its own
         return [(("response", epsilon / units, mechanism["categories"]), units)]
@@ -705,7 +706,7 @@ def product(one: Losses, other: Losses, spare: int) -> Losses:
         Decimal("".join([str(mass).zfill(SLOT) for mass in reversed(each[1])])) for each in (one, other)
     ]
     count, top, bottom, start = len(one[1]) + len(other[1]) - 1, 0, 0, 0
-    fits = count < 10**6 and sum(one[1]) * sum(other[1]) < 10 ** (SLOT - 1)
+    fits = count < 300_000 and sum(one[1]) * sum(other[1]) < 10 ** (SLOT - 1)
     require(fits, "losses of so many cells, or of so much mass", Unknown)
     digits = str(EXACT.multiply(*packed)).zfill(count * SLOT)
     masses = [int(digits[at - SLOT : at - DIGITS]) + 1 for at in range(count * SLOT, 0, -SLOT)]

@@ -64,6 +64,8 @@ def test_it_is_one_file_of_the_standard_library() -> None:
     names = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
     names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert {name.split(".")[0] for name in names} <= set(sys.stdlib_module_names)
+    assert checker.checks([])["lines"] == sum(1 for line in FILE.read_text().splitlines() if line.strip())
+    assert checker.checks([])["lines"] <= 1000  # docstrings and comments included
 
 
 def test_it_runs_alone(tmp_path: Path) -> None:
