@@ -113,8 +113,8 @@ _WITHOUT_TORCH = "pip install 'dpaudit[opacus]', or write accountant.state_dict(
 def _step(place: str, multiplier: Any, rate: Any, steps: Any) -> tuple[PoissonSampled, int]:
     whole = isinstance(steps, numbers.Integral) and not isinstance(steps, bool)
     if not whole or not 0 < int(steps) <= _MOST_STEPS:
-        why = "the number of steps is a whole number of at most a billion"
-        remedy = "give the number of optimizer steps, without a fraction"
+        why = "the number of steps is an integer of at most a billion"
+        remedy = "give the number of optimizer steps as an integer, such as 5, not 5.0 or '5'"
         raise InvalidParameter(f"{steps!r:.40} steps", where=place, why=why, remedy=remedy)
     noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
     return PoissonSampled(rate=rate, mechanism=noise), int(steps)

@@ -34,16 +34,16 @@ SIZES = {1: "one kind alone", 2: "with one of any kind", 3: "with two of any kin
 
 WORDS = """
 {kinds} kinds of mechanisms were tried, each alone under each of {relations} relations, and all but {slow} in
-a mix with one and with two others of any kind under one relation in turn; one to three runs of each, at delta =
-{deltas}. The tables of these {slow} take long to compose; `nox -s nightly` tries ten mixes of each: {names}.
+a mix with one and with two others of any kind, under one relation in turn. Each has one to three runs, at delta
+= {deltas}. The tables of these {slow} take long to compose; `nox -s nightly` tries ten mixes of each: {names}.
 
 {table}
-*Exact* are mixes whose truth was enumerated without cutting noise into cells; of the others it is bounded
+In an *exact* mix the truth was enumerated without cutting noise into cells; in the others it is bounded
 from below. No accountant was below the truth, in {epsilons:,} epsilons and {deltas_found:,} deltas, and no
 lower end above it, in {ends:,}. In no mix was `pld` above `rdp`, or `rdp` above `zcdp`, at a delta of 1e-280
 or more, and no epsilon was larger for a larger delta, or smaller after one more run: by more than 1e-9 of
-itself. *Refused* are those at a delta that is not above the probability with which everything is revealed,
-1e-300 for each run included. `python docs/programs/make_sweep.py` tries them all again.
+itself. A figure is *refused* at a delta that does not exceed the probability that everything is revealed,
+which includes 1e-300 for each run. `python docs/programs/make_sweep.py` tries them all again.
 """
 
 

@@ -55,7 +55,7 @@ def test_numbers_that_mean_nothing_are_refused_where_they_stand(spend: tuple[Any
 
 @pytest.mark.parametrize("spend", [(math.inf, 0), (1.0, 1), (1.0, 1.0)])
 def test_a_spend_that_promises_nothing_is_refused(spend: tuple[float, float]) -> None:
-    with pytest.raises(CannotBound, match="promises nothing"):
+    with pytest.raises(CannotBound, match="guarantees nothing"):
         imported([spend])
 
 

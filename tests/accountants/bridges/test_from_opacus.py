@@ -142,7 +142,7 @@ def test_what_is_no_state_is_refused(state: Any) -> None:
 
 @pytest.mark.parametrize("steps", [10**30, 5.0, 2.5, "5"])
 def test_what_to_do_about_steps_is_said(steps: Any) -> None:
-    with pytest.raises(InvalidParameter, match=r"history\[0\].*steps(?s:.*)a whole number written as one"):
+    with pytest.raises(InvalidParameter, match=r"history\[0\].*steps(?s:.*)as an integer"):
         from_opacus({"history": [(1.0, 0.1, steps)], "mechanism": "rdp"})
 
 

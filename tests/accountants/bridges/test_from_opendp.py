@@ -343,7 +343,7 @@ def test_no_field_is_left_unread(monkeypatch: pytest.MonkeyPatch, nightly: bool)
 def test_a_tuple_of_python_is_looked_into() -> None:
     tree = written(noisy_sum())
     tree["__kwargs__"]["measurement1"]["__kwargs__"]["scale"] = (EVIL,)
-    refused(tree, said="no constructor")
+    refused(tree, said="not a constructor")
 
 
 def sized_sum() -> Any:
