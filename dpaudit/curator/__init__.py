@@ -1,1 +1,1 @@
-"""The curator: the only way by which private data leaves an algorithm."""
+"""The curator: the only object through which private data leave an algorithm."""

@@ -1,4 +1,4 @@
-"""Admission: how every release is charged, written to the ledger, answered, and kept for an auditor."""
+"""Admission: charges every release, writes it to the ledger, answers it and keeps it for an auditor."""
 
 import functools
 import itertools
@@ -26,14 +26,14 @@ from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.grid import finite
 
-#: The folders whose frames are none of the algorithm's: what releases on its behalf.
+#: Folders of code that releases on the algorithm's behalf; their frames are not the algorithm's.
 CORE = tuple(
     str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes", "tables", "training")
 )
 
 
 class Stated(TypedDict, total=False):
-    """What a release may state beside its label; see `Curator.release` and, for ``sample``, `release_sum`."""
+    """Optional fields of a release; see `Curator.release` and, for ``sample``, `Curator.release_sum`."""
 
     partition: Partition | str | None
     claimed: AnyGuarantee | None
@@ -56,7 +56,7 @@ class Filter(Protocol):
         """The relation under which releases are charged."""
 
     def spend(self, release: Release) -> None:
-        """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
+        """Charge one release; raises `BudgetExceeded` and charges nothing if too little budget is left."""
 
 
 class Admission(NeverCopied):
@@ -65,7 +65,8 @@ class Admission(NeverCopied):
     Args:
         ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
-        budget: a privacy filter; it raises before anything is sampled that would exceed it.
+        budget: a privacy filter; it refuses a release that would exceed the budget, before anything is
+            sampled.
         transcript: where questions and answers are kept for an auditor; private.
     """
 
@@ -85,11 +86,11 @@ class Admission(NeverCopied):
         self._transcript = transcript
         self._process = os.getpid()
         self._paused = ""
-        #: Internal: held while what all releases, or all answers of one, share is changed.
+        #: Internal: guards the state that all releases, or all answers of one release, share.
         self.lock = threading.RLock()
-        #: Under local trust, whose releases these are.
+        #: The user who makes these releases, under local trust.
         self._user: int | None = None
-        #: Of each sample that releases name, the draw as the first one stated it, and the records it is of.
+        #: For each named sample: the draw as its first release stated it, and the records.
         self._samples: NamedSamples[tuple[Draw, SameRecords]] = NamedSamples()
         self._drawer = object()  # stands for this curator in the ledger's list of samples
         #: Numbers the run's releases; the curators of all users share it.
@@ -97,17 +98,17 @@ class Admission(NeverCopied):
 
     @property
     def sampler(self) -> Samples | None:
-        """Internal: what draws samples ahead of their units' values; None where an auditor compares these."""
+        """Internal: the source that draws a sample before its rows are known; None in an audited run."""
         return self._noise if self._transcript is None and isinstance(self._noise, Samples) else None
 
     @property
     def coins(self) -> Coins | None:
-        """Internal: the samples that an auditor has forced; None where none are."""
+        """Internal: the samples that an auditor forced, or None."""
         return getattr(self._noise, "coins", None)
 
     @contextmanager
     def paused(self, why: str) -> Iterator[None]:
-        """Internal: refuse every release and every question inside."""
+        """Internal: refuse every release and every question inside the block."""
         before, self._paused = self._paused, why
         try:
             yield
@@ -119,11 +120,13 @@ class Admission(NeverCopied):
         return self._noise, self._transcript, self._numbers
 
     def require_one_draw(self, release: Release, records: SameRecords, *, plain_alone: bool) -> None:
-        """Internal: refuse a release on a named sample of other records, or drawn otherwise, than before.
+        """Internal: require the records and the sampling of the named sample's first release.
 
         `plain_alone` is as in `SameRecords.same`.
 
-        Raises `InvalidParameter`; `ScheduleBroken`: who is in that sample is not known to this curator.
+        Raises:
+            InvalidParameter: the records or the sampling differ from the first release on that sample.
+            ScheduleBroken: this curator does not know which units are in that sample.
         """
         draw, sample = release.draw, release.sample
         if draw is None or sample is None:
@@ -138,9 +141,9 @@ class Admission(NeverCopied):
         if not records.same(known, plain_alone=plain_alone):
             apart = f"{records.number}, and {known.number} before"
             if records.number == known.number:
-                apart = "as many, with other values or in another order"
-            what = f"other records than those that sample {sample!r} was drawn from: {apart}"
-            why = "releases on one sample are of the same units, each at the same place"
+                apart = "the same number, but other values or another order"
+            what = f"other records than the first release on sample {sample!r}: {apart}"
+            why = "all releases on one sample need the same units in the same order"
             remedy = "give every release on it the same records, and let map= make its rows of each record; "
             remedy += "or name another sample"
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)
@@ -148,7 +151,7 @@ class Admission(NeverCopied):
     def admit(self, release: Release, where: str | None = None) -> int:
         """Internal: charge and write a release before it is sampled.
 
-        The ledger never holds less than came out.
+        The ledger therefore holds every output.
 
         Returns:
             The release's number in the run.
@@ -162,25 +165,25 @@ class Admission(NeverCopied):
         return next(self._numbers)
 
     def require_one_unit(self, rows: int, where: str) -> None:
-        """Internal: under local trust, raise `InvalidParameter` for more rows than that of the one user."""
+        """Internal: under local trust, raise `InvalidParameter` for more than one row."""
         if rows > 1 and self.ledger.header.trust_model is TrustModel.LOCAL:
             what = f"{rows} units' rows of one user"
-            why = "under local trust a user is the one unit; rows clipped one by one move a sum further"
+            why = "under local trust a user is one unit, and several clipped rows may exceed the bound"
             remedy = "add a user's rows up, and release the sum as one row"
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
     def line(self, label: str, mechanism: AnyMechanism, count: int = 1, **stated: Unpack[Stated]) -> Release:
-        """Internal: as `new_release`, with the grid where this run's noise comes out on grids.
+        """Internal: return `new_release`, with the mechanism's grid if this run's noise lies on grids.
 
-        Raises `TrustMismatch`: the run's trust model does not admit the mechanism.
+        Raises `TrustMismatch` if the run's trust model does not admit the mechanism.
         """
         self.ledger.require_admits(mechanism, f"release {label!r}")
         return new_release(label, mechanism, count, on_grid=self.ledger.header.noise.on_grid, **stated)
 
     def charge(self, release: Release, where: str | None = None) -> None:
-        """Internal: charge the budget for a release, then write it; nothing is written where this raises.
+        """Internal: charge the budget for a release, then write it; write nothing if the budget refuses.
 
-        `where` is its place in the algorithm's code, if that is known already.
+        `where` is the release's place in the algorithm's code, if it is already known.
         """
         self._require_own_process(release)
         with self.lock:
@@ -190,11 +193,11 @@ class Admission(NeverCopied):
             self.ledger.places.note(release.label, released_at(CORE) if where is None else where)
 
     def ask(self, question: Question) -> Array:
-        """Internal: the answer to a question about an admitted release, kept for an auditor."""
+        """Internal: answer a question about an admitted release, and keep both for an auditor."""
         self._require_own_process(question.release)
         if self._user is not None:
             question = replace(question, user=self._user)
-        # Copied: a view would hand out the array that it is a view of.
+        # A view would give access to its whole base array.
         output = self._noise.answer(question).copy()
         if self._transcript is not None:
             self._transcript.entries.append(
@@ -214,16 +217,21 @@ class Admission(NeverCopied):
         return output
 
     def _require_own_process(self, release: Release) -> None:
-        """Raise `ScheduleBroken` in the child of a fork, which has a copy of the ledger and of all noise.
+        """Raise `ScheduleBroken` while this curator is paused, and in a forked child process.
 
-        And while this curator is paused.
+        The child has a copy of the ledger and of the noise generator.
         """
         if self._paused:
-            what, why = f"release {release.label!r} while {self._paused}", "its curator is another one"
-            raise ScheduleBroken(what, where="curator", why=why, remedy="release through that one")
+            what, why = f"release {release.label!r} while {self._paused}", "only its own curator may release"
+            raise ScheduleBroken(
+                what,
+                where="curator",
+                why=why,
+                remedy="release through the curator that the function received",
+            )
         if os.getpid() != self._process:
             what = f"release {release.label!r} in another process than the run's"
-            why = "the run's own ledger and budget would not hold it"
+            why = "the run's ledger and budget would not include it"
             remedy = "compute in other processes, and release in the one that began the run"
             raise ScheduleBroken(what, where="curator", why=why, remedy=remedy)
 
@@ -237,18 +245,18 @@ def new_release(
     on_grid: bool = False,
     **stated: Any,
 ) -> Release:
-    """Return a ledger line, with whatever other fields of `Release` are stated.
+    """Return a ledger line; `stated` gives further fields of `Release`.
 
-    `on_grid` is whether the run's outputs lie on the grids of their mechanisms.
+    `on_grid` says that the run's outputs lie on the grids of their mechanisms.
 
     Raises:
-        InvalidParameter: the mechanism cannot be read back from the line: it is, for instance, an instance
-            of a subclass, whose sampler nothing accounts for.
+        InvalidParameter: the mechanism cannot be read back from the line, for example because it is of a
+            subclass with its own sampler.
     """
     own = {name: stated[name] for name in sorted(stated) if stated[name] is not None}
     try:
         like = _read_back(mechanism, count, on_grid, **own)
-    except TypeError:  # something in it is not hashable
+    except TypeError:  # a field is not hashable
         like = _read_back.__wrapped__(mechanism, count, on_grid, **own)
     if like is None:
         what = f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line"
@@ -259,7 +267,7 @@ def new_release(
 
 
 def told_apart(like: Release, label: Any, sample: Any = None) -> Release:
-    """A release under another label, on another sample or none; raises as `Release` does."""
+    """Return the release with another label and sample; raises as `Release` does."""
     if type(label) is str and label and label.isascii() and sample is None:
         return like.model_copy(update={"label": label, "sample": None})
     return Release(**{**dict(like), "label": label, "sample": sample})
@@ -269,10 +277,10 @@ def told_apart(like: Release, label: Any, sample: Any = None) -> Release:
 def _read_back(
     mechanism: AnyMechanism,
     count: int,
-    on_grid: bool,  # noqa: FBT001  (no caller but the one above)
+    on_grid: bool,  # noqa: FBT001  (only the caller above)
     **stated: Any,
 ) -> Release | None:
-    """A release as its ledger line is read back, for any label; None where that is another release."""
+    """Return the release as read back from its ledger line, or None if it differs from the one written."""
     grid = mechanism.grid if on_grid else None
     release = Release(label="label", mechanism=mechanism, count=count, grid=grid, **stated)
     read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
@@ -280,10 +288,10 @@ def _read_back(
 
 
 def as_query(value: ArrayLike, label: str) -> Array:
-    """A copy of the data's answer as finite doubles.
+    """Return a copy of a query's value as finite doubles.
 
     Raises:
-        InvalidParameter: it is not an array of numbers, or not finite.
+        InvalidParameter: the value is not an array of numbers, or not finite.
     """
     where = f"release {label!r}"
     query = doubles(value, where)
@@ -295,10 +303,10 @@ def as_query(value: ArrayLike, label: str) -> Array:
 
 
 def require_count(query: Array, count: int, label: str) -> None:
-    """Raise `InvalidParameter` where a value does not hold the stated number of repetitions."""
+    """Raise `InvalidParameter` if a value does not hold the stated number of repetitions."""
     if count > 1 and (query.ndim == 0 or query.shape[0] != count):
         what = f"count {count} for a value of shape {query.shape}"
-        why = "the ledger would account for another number of repetitions than were made"
+        why = "the ledger would account for another number of repetitions"
         remedy = "let the first axis run over the repetitions"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
 
@@ -309,8 +317,8 @@ def _require_no_looser(budget: Filter, header: Header) -> None:
     other = isinstance(budget.budget, RDP) and budget.neighbouring is not header.neighbouring
     if counted < needed or other:
         what = f"a filter for {budget.neighbouring} in a run under {header.neighbouring}"
-        why = "it would count one part of a split where a unit can touch two"
+        why = "it would count one part of a split, but a unit can change two"
         if other:
-            why = "what a sample costs at a Renyi order depends on the relation, and may be less there"
+            why = "the cost of a sample at a Renyi order depends on the relation"
         remedy = f"make the filter with neighbouring={str(header.neighbouring)!r}"
         raise InvalidParameter(what, where="budget", why=why, remedy=remedy)

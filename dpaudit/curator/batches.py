@@ -1,4 +1,4 @@
-"""Sums over samples that are drawn before what the sampled units contribute is computed."""
+"""Sums over batches: each sample is drawn before the rows of its units are computed."""
 
 import numbers
 from collections import deque
@@ -24,7 +24,7 @@ from dpaudit.noise.sums import total
 
 
 class Clipping(NamedTuple):
-    """How a row is clipped: to which norm, and to which grid its entries are rounded."""
+    """The bound and the norm to which a row is clipped, and the exponent of its grid."""
 
     bound: float
     norm: Norm
@@ -32,7 +32,7 @@ class Clipping(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """A draw: how many units, its number among an auditor's, and the sample that its releases name."""
+    """A draw: its number of units, its number in an audited run, and the sample that its releases name."""
 
     units: int
     number: int | None
@@ -40,7 +40,7 @@ class _Batch(NamedTuple):
 
 
 class _Draws:
-    """The draws of one or more sums, and the batches that each sum has still to release."""
+    """The draws that one or more sums share, and the batches that each sum must still release."""
 
     def __init__(self) -> None:
         self._like: tuple[object, ...] | None = None
@@ -49,12 +49,15 @@ class _Draws:
         self._released: list[int] = []
 
     def join(self, admission: Admission, release: Release, mechanism: OnSample | ValueMechanism) -> int:
-        """Add a sum; its place. Raises `InvalidParameter`: the others are drawn otherwise, or already."""
+        """Add a sum and return its index.
+
+        Raises `InvalidParameter` if the other sums have another sampling, or a batch was already drawn.
+        """
         sampling = mechanism.sampling if isinstance(mechanism, OnSample) else ()
         like = admission, release.partition, sampling
         if self._labels and self._like != like:
             what = f"sums on the draws of {self._labels[0]!r}, with another sampling, part or curator"
-            why = "who is drawn is the same for all sums that are made on the same draws"
+            why = "all sums on the same draws have the same sample"
             remedy = "give both the same sampling and partition, and open them by one curator"
             raise InvalidParameter(what, where=f"release {release.label!r}", why=why, remedy=remedy)
         if any(self._waiting) or any(self._released):
@@ -69,28 +72,28 @@ class _Draws:
 
     @property
     def shared(self) -> bool:
-        """Whether there are several sums."""
+        """Whether several sums share the draws."""
         return len(self._labels) > 1
 
     def begin(self, batch: _Batch) -> None:
-        """Let all sums wait for one more batch."""
+        """Add a batch that every sum must release."""
         for waiting in self._waiting:
             waiting.append(batch)
 
     def first(self, place: int) -> _Batch | None:
-        """The batch that a sum is to release next; raises `ScheduleBroken`: another sum's is older."""
+        """Return a sum's next batch, or None; raises `ScheduleBroken` if another sum is a batch behind."""
         late = [
             label for label, n in zip(self._labels, self._released, strict=True) if n < self._released[place]
         ]
         if late:
             what = f"a batch before the sum {late[0]!r} of the last one was released"
-            why = "a sum would be taken for one on another draw"
+            why = "the sum would belong to another draw"
             remedy = "release every sum of a batch by noisy() before those of the next one"
             raise ScheduleBroken(what, where=f"release {self._labels[place]!r}", why=why, remedy=remedy)
         return self._waiting[place][0] if self._waiting[place] else None
 
     def take(self, place: int) -> _Batch | None:
-        """The batch that a sum releases now, removed from those it has still to release."""
+        """Remove and return the batch that a sum releases now, or None."""
         batch = self.first(place)
         if batch is not None:
             self._waiting[place].popleft()
@@ -107,16 +110,16 @@ class _Draws:
 class Batches(NeverCopied):
     """Noisy sums of units' rows over one batch after another; made by `Curator.batches`.
 
-    Each sum takes three steps: `draw` says whose rows are needed, `add` takes them, all at once or a few at a
-    time, and `noisy` writes a line of the ledger and returns the sum. Who was drawn must stay secret. Batches
-    may be drawn ahead; they are filled in the order in which they were drawn.
+    Each sum takes three steps: `draw` returns the drawn units, `add` takes their rows, all at once or a few
+    at a time, and `noisy` writes a line of the ledger and returns the sum. The drawn units must stay secret.
+    Several batches may be drawn in advance; they are filled in the order of their draws.
 
-    An auditor who compares runs compares whole sums: in a run that is recorded or replayed everybody is
-    drawn, and the sample is taken where the noise is. In some runs the auditor forces the samples, to compare
+    An auditor compares the sums over all units: in a recorded or replayed run every unit is drawn, and
+    the sample is taken when the noise is added. In some runs the auditor forces the samples and compares the
     sums over them: see `dpaudit.curator.coins`.
 
-    Sums on the same draws (`draw_with`) share every draw, whichever of them draws. Each adds its own rows and
-    is released by its own `noisy`; all sums of a batch are released before any of the next.
+    Sums opened with `draw_with` share every draw: a `draw` of any of them counts for all. Each adds its own
+    rows and is released by its own `noisy`; all sums of a batch are released before those of the next batch.
     """
 
     def __init__(
@@ -131,22 +134,23 @@ class Batches(NeverCopied):
         self._admission, self._release, self._mechanism = admission, release, mechanism
         self._shape, self._clipping = shape, clipping
         self._where = f"release {release.label!r}"
-        #: Internal: the draws, of this sum and of others on the same ones.
+        #: Internal: the draws, which other sums may share.
         self.draws: _Draws = _Draws() if draw_with is None else draw_with.draws
         self._place = self.draws.join(admission, release, mechanism)
-        self._batch: _Batch | None = None  # whose rows are being added
+        self._batch: _Batch | None = None  # receives rows now
         self._rows = 0
         self._parts: list[NDArray[Any]] = []
 
     @property
     def mechanism(self) -> OnSample | ValueMechanism:
-        """What every sum is released through, as the ledger has it."""
+        """The mechanism of every sum, as written in the ledger."""
         return self._mechanism
 
     def draw(self, units: int) -> NDArray[np.int64]:
-        """The places, of so many units, of those who are in one more batch, in order.
+        """Draw one more batch from `units` units; return the indices of the drawn units, increasing.
 
-        Raises `InvalidParameter`: no such number, or the mechanism states another one.
+        Raises `InvalidParameter` if `units` is not a whole number, or not the number that the mechanism
+        states.
         """
         require_kind(units, numbers.Integral, f"{self._where}, draw(units=)")
         self._admission.require_one_unit(units, self._where)
@@ -162,16 +166,16 @@ class Batches(NeverCopied):
         return found
 
     def drop(self) -> None:
-        """Forget all batches that were drawn and not released, of all sums on the same draws."""
+        """Forget the drawn batches that are not yet released, for all sums that share the draws."""
         self.draws.clear()
 
     def add(self, contributions: ArrayLike) -> None:
-        """Clip the rows [m, *shape] of some units of the batch, and add them up exactly.
+        """Clip the rows [m, *shape] of some units of the batch, and add them exactly.
 
         Raises:
-            InvalidParameter: rows of another shape, or a masked array.
-            ScheduleBroken: no batch was drawn, it has fewer units, or another sum of the batch before has
-                not been released.
+            InvalidParameter: the rows have another shape, or are a masked array.
+            ScheduleBroken: no batch was drawn, the batch has fewer units, or another sum of the previous
+                batch has not been released.
         """
         batch = self.draws.first(self._place)
         if batch is not self._batch:
@@ -198,11 +202,11 @@ class Batches(NeverCopied):
         self._parts = [part if not self._parts else self._parts[0] + part]
 
     def noisy(self) -> Array:
-        """The noisy sum of the batch, which is charged and written now.
+        """Charge and write the release, and return the noisy sum of the batch.
 
         Raises:
-            ScheduleBroken: not every unit that was drawn had its row added; or another sum of the batch
-                before has not been released.
+            ScheduleBroken: the row of a drawn unit is missing, or another sum of the previous batch has not
+                been released.
             BudgetExceeded: the budget does not suffice; nothing was written, and the batch is dropped.
         """
         batch = self.draws.take(self._place)
@@ -210,7 +214,7 @@ class Batches(NeverCopied):
         self._batch, self._rows, self._parts = None, 0, []
         if batch is None or rows != batch.units:
             what = "no batch drawn" if batch is None else f"{rows} rows of a batch of {batch.units} units"
-            why = "another sample than the ledger states would be released"
+            why = "the sum would be over another sample than the ledger states"
             raise ScheduleBroken(what, where=self._where, why=why, remedy="add the row of every drawn unit")
         nothing = np.zeros((0, *self._shape), dtype=np.int64)
         given = OnGrid(np.concatenate([nothing, *parts]), self._clipping.exponent)
@@ -219,12 +223,12 @@ class Batches(NeverCopied):
 
     @property
     def _kept_apart(self) -> bool:
-        """Whether the sample is still to be taken of the rows."""
+        """Whether rows are kept separately because the sample is taken later, with the noise."""
         return isinstance(self._mechanism, OnSample) and self._admission.sampler is None
 
 
 def draw_sample(admission: Admission, mechanism: OnSample, units: int) -> Drawn:
-    """Draw the next sample of so many units; everybody where an auditor compares whole sums."""
+    """Draw the next sample from `units` units; draw all of them if an auditor compares whole sums."""
     if admission.coins is not None:
         return admission.coins.draw(mechanism, units)
     everybody = np.ones(units, dtype=np.bool_)
@@ -239,9 +243,9 @@ def noisy_sum(
     given: OnGrid,
     draw: int | None = None,
 ) -> Array:
-    """The noisy sum of the rows [n, ...] of those who were drawn, which is charged and written now.
+    """Charge and write a release, and return the noisy sum of the drawn units' rows [n, ...].
 
-    Where the rows are compared with those of another run, everybody was drawn: the sample is taken of them.
+    In an audited run all units were drawn, and the sample is taken from their rows here.
     """
     summed, share = total(given), 1.0
     query = as_query(summed.to_doubles(), release.label)
@@ -249,7 +253,7 @@ def noisy_sum(
     if isinstance(mechanism, OnSample):
         if admission.sampler is None and admission.coins is None:
             values, share = (given,), mechanism.expected_share
-        else:  # what was added up is in the sample
+        else:  # all rows that were added are in the sample
             values = given, np.ones(len(given.integers))
     number, answering = admission.admit(release), mechanism.answering()
     return admission.ask(Question(release, number, query, share * query, answering, values, batch=draw))

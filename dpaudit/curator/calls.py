@@ -1,4 +1,4 @@
-"""What a caller has to give a method, and what may have been meant by arguments that do not fit."""
+"""Errors for calls with missing, unknown or repeated arguments."""
 
 import functools
 import inspect
@@ -11,20 +11,20 @@ from dpaudit.models import did_you_mean
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
 
-_GROUPS: Final = "which groups exist must be public"
-_RANGE: Final = "between no bounds one row could move the answer by any amount"
-#: Why an argument is needed, and what it is.
+_GROUPS: Final = "the list of groups must be public"
+_RANGE: Final = "without bounds one row could change the answer by any amount"
+#: For each argument: the reason that it is needed, and its description.
 _NEEDED: Final = {
-    "unit": ("privacy is claimed for the unit whose rows these are", "the column that says whose row it is"),
-    "by": ("groups are made of it", "a column, or a list of columns"),
-    "keys": (_GROUPS, "a list of public values, or of those that select_keys chose"),
+    "unit": ("privacy is claimed for each unit", "the column with each row's unit"),
+    "by": ("the groups follow from it", "a column, or a list of columns"),
+    "keys": (_GROUPS, "a list of public values, or the result of select_keys"),
     "columns": (_GROUPS, "a dictionary of columns, with the public values of each"),
     "column": ("there is nothing to add up", "a column of numbers"),
     "lower": (_RANGE, "a public number, to which smaller values are raised"),
     "upper": (_RANGE, "a public number, to which larger values are lowered"),
     "edges": (_RANGE, "increasing public numbers between which values are counted"),
     "q": ("there is nothing to choose", "a number between 0 and 1, or several"),
-    "cost": ("the noise follows from it", "what it may cost, as in cost=ZCDP(rho=0.1)"),
+    "cost": ("the noise follows from it", "the privacy cost, for example cost=ZCDP(rho=0.1)"),
 }
 
 
@@ -51,7 +51,7 @@ def complete(where: str) -> Callable[[Callable[_Parameters, _Returned]], Callabl
 
 
 def _refused(where: str, signature: inspect.Signature, placed: int, named: set[str]) -> InvalidParameter:
-    """Why a call does not fit, and what to give."""
+    """Return the error for a call whose arguments do not match the signature."""
     own = list(signature.parameters.values())[1:]
     by_name = [each.name for each in own if each.kind is each.KEYWORD_ONLY]
     in_order = [each.name for each in own if each.kind is not each.KEYWORD_ONLY]
@@ -62,13 +62,13 @@ def _refused(where: str, signature: inspect.Signature, placed: int, named: set[s
         remedy = f"{did_you_mean(strange[0], known)}it takes {', '.join(known)}"
         return InvalidParameter(what, where=where, why=why, remedy=remedy)
     if placed - 1 > len(in_order):
-        what, why = "an argument without its name", "numbers in a row are easily exchanged"
+        what, why = "an argument without its name", "unnamed numbers are easily exchanged"
         remedy = f"give {', '.join(f'{name}=' for name in by_name)} by name"
         return InvalidParameter(what, where=where, why=why, remedy=remedy)
     placed_names = in_order[: placed - 1]
     twice = [name for name in placed_names if name in named]
     if twice:
-        what, why = f"{twice[0]} twice", "it has two values, of which only one can be meant"
+        what, why = f"{twice[0]} twice", "it would have two values"
         return InvalidParameter(what, where=where, why=why, remedy="give it once")
     given = {*placed_names, *named}
     missing = [each.name for each in own if each.default is each.empty and each.name not in given]

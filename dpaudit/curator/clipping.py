@@ -1,4 +1,4 @@
-"""What bounding every unit's contribution makes of a mechanism's sensitivity."""
+"""The sensitivity that follows from clipping every unit's contribution."""
 
 from typing import Any, Final
 
@@ -21,10 +21,10 @@ def bounded(
     label: str,
     basis: Basis = "clipped",
 ) -> tuple[AnyMechanism, Norm]:
-    """The mechanism with a sensitivity that rests on clipping each contribution to `bound`, and its norm.
+    """Return the mechanism with the sensitivity of contributions clipped to `bound`, and its norm.
 
-    `acute` says whether any two contributions have a non-negative inner product; `basis` is ``mapped`` where
-    each was computed from one record alone.
+    `acute` says that any two contributions have a non-negative inner product; `basis` is ``mapped`` if each
+    contribution was computed from one record alone.
 
     Raises:
         SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -76,12 +76,12 @@ def require_unmasked(value: object, where: str) -> None:
             left += [each for each in one if type(each) is not float and type(each) is not int]
 
 
-#: What to do about records of text or dates.
+#: The remedy for records of text or dates.
 OF_EACH: Final = "convert each record by itself"
 
 
 def doubles(value: ArrayLike, where: str) -> Array:
-    """A copy of `value` as doubles, rounded to the nearest; larger numbers become infinite.
+    """Return a copy of `value` as doubles, rounded to the nearest; numbers out of range become infinite.
 
     Raises:
         InvalidParameter: `value` is not an array of real numbers, or a masked array.
@@ -93,7 +93,7 @@ def doubles(value: ArrayLike, where: str) -> Array:
         if given.dtype == np.float64:
             return given.copy(order="K")
         _require_real(given, where)
-        with np.errstate(over="ignore"):  # what exceeds every double becomes an infinity, dealt with as one
+        with np.errstate(over="ignore"):  # callers treat infinities
             return np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InvalidParameter):
@@ -113,5 +113,5 @@ def _require_real(given: np.ndarray[Any, Any], where: str) -> None:
         raise InvalidParameter(f"{what} in place of numbers", where=where, remedy=OF_EACH)
 
 
-#: Objects that numpy converts to doubles, and that are no numbers.
+#: Types that numpy would convert to doubles although their objects are not real numbers.
 _CONVERTED: Final = str | bytes | complex | np.complexfloating | np.datetime64 | np.timedelta64 | np.str_

@@ -1,9 +1,9 @@
-"""Forced samples: runs in which an auditor decides beforehand who is drawn in each batch.
+"""Forced samples: an auditor chooses the sample of each batch before the run.
 
 A sum over a secret sample is the sum of the drawn units' rows, and a row is a function of its own unit's
-record. Sums over several samples therefore satisfy linear equations, in whatever order the units are stored:
-the sum over a sample and the sum over the remaining units add up to the sum over all. Each draw has its own
-samples in its own order, so that a sum over another draw's sample violates its equations.
+record. Sums over several samples therefore satisfy linear equations, for any order of the units: for
+example, the sum over a sample plus the sum over the remaining units equals the sum over all units. Each draw
+has its own samples in its own order, so a sum over the sample of another draw violates the equations.
 """
 
 import math
@@ -15,35 +15,38 @@ from numpy.typing import NDArray
 from dpaudit.curator.noise import NoiseSource, Question
 from dpaudit.mechanisms import Array, FixedSizeSampled, OnSample, TruncatedPoissonSampled
 
-#: The number of runs that are compared with each other; in each of them a draw has another sample.
+#: The number of runs that an auditor compares; a draw has a different sample in each run.
 RUNS: Final = 5
 
-#: Orders of samples in runs. Begun at another run, each has sums that satisfy no equation of the former ones,
-#: whatever the rows are: also if two samples of the five are the same, as all units and all but nobody are.
+#: Orders in which the runs use a draw's samples. After a cyclic shift, the sums violate the unshifted
+#: equations for any rows, even if two of the five samples are the same (all units, and all minus the empty
+#: sample).
 _ORDERS: Final = ((0, 1, 2, 4, 3), (0, 1, 3, 2, 4), (0, 2, 4, 3, 1), (0, 3, 4, 1, 2))
 
-#: Log of the probability from which on an empty sample is forced too: less likely ones may end a run.
+#: An empty sample is forced only if its log probability is above this: a rarer one may end a run.
 _LIKELY: Final = math.log(1e-3)
 
-#: In terms of the samples of `_any_size` and `_one_size`: sums over them, times these, add up to zero.
+#: Coefficients of the linear equations: the sums over the samples of `_any_size` and `_one_size`, multiplied
+#: by each row of coefficients, add up to zero.
 _ANY_SIZE: Final = ((1, 1, -1, 0, 0), (0, 0, -1, 1, 1))
 _ONE_SIZE: Final = ((1, 1, -1, -1, 0), (1, 0, 0, 0, -1))
 
 
 class Drawn(NamedTuple):
-    """The units in a draw, [units], and the draw's number in the run, None if only one sample is possible."""
+    """A draw: its number in the run (None if only one sample is possible) and its units as a mask [units]."""
 
     number: int | None
     chosen: NDArray[np.bool_]
 
 
 class Coins:
-    """The samples of one of `RUNS` runs that are to be compared.
+    """The samples of one of the `RUNS` runs that an auditor compares.
 
     Args:
-        seed: decides the samples of all these runs.
+        seed: determines the samples of all `RUNS` runs.
         run: the index of this run, from 0.
-        alone: the place of the only unit that this run draws, in samples of any size; None: as `run` says.
+        alone: the index of the only unit that this run draws if the sample size is random; by default the
+            sample follows from `run`.
     """
 
     def __init__(self, seed: int, run: int, alone: int | None = None) -> None:
@@ -52,7 +55,7 @@ class Coins:
         self._number = -1
 
     def draw(self, mechanism: OnSample, units: int) -> Drawn:
-        """Draw the next sample of so many units."""
+        """Draw the next sample from `units` units."""
         self._number += 1
         if self.alone is not None and units and not isinstance(mechanism, FixedSizeSampled):
             return Drawn(self._number, np.arange(units) == self.alone % units)
@@ -66,7 +69,7 @@ class Coins:
 
 
 class ForcedSamples:
-    """Another source's noise for a run whose samples are forced."""
+    """A noise source with forced samples and the noise of another source."""
 
     def __init__(self, noise: NoiseSource, coins: Coins) -> None:
         self._noise, self.coins = noise, coins
@@ -78,12 +81,12 @@ class ForcedSamples:
         return getattr(self._noise, "sampler_seed", 0)
 
     def answer(self, question: Question) -> Array:
-        """The other source's answer."""
+        """Return the other source's answer."""
         return self._noise.answer(question)
 
 
 def equations(seed: int, number: int, mechanism: OnSample) -> NDArray[np.int64]:
-    """The coefficients [k, RUNS] of the k linear equations that a draw's sums in the runs satisfy."""
+    """Return the coefficients [k, RUNS] of the k linear equations between a draw's sums in the runs."""
     order, _ = _order(seed, number)
     of_samples = _ONE_SIZE if isinstance(mechanism, FixedSizeSampled) else _ANY_SIZE
     return np.array(of_samples)[:, order]
@@ -92,7 +95,7 @@ def equations(seed: int, number: int, mechanism: OnSample) -> NDArray[np.int64]:
 def _order(seed: int, number: int) -> tuple[NDArray[np.int64], np.random.Generator]:
     """Return the index of a draw's sample in each run, [RUNS], and the generator of its samples.
 
-    Each of `RUNS` consecutive draws begins at another run.
+    The order is shifted by one run from each draw to the next.
     """
     block = np.random.default_rng([seed, number // RUNS])
     order = np.roll(np.array(_ORDERS[block.integers(len(_ORDERS))]), number)
@@ -103,7 +106,7 @@ def _order(seed: int, number: int) -> tuple[NDArray[np.int64], np.random.Generat
 def _samples(
     mechanism: OnSample, units: int, generator: np.random.Generator
 ) -> list[NDArray[np.int64]] | None:
-    """The places of the units in each of `RUNS` samples; None where only one sample is possible."""
+    """Return the unit indices of `RUNS` samples, or None if only one sample is possible."""
     if mechanism.most_likely >= 1.0:
         return None
     places = generator.permutation(units)
@@ -117,9 +120,10 @@ def _samples(
 def _any_size(
     places: NDArray[np.int64], rate: float, generator: np.random.Generator
 ) -> list[NDArray[np.int64]] | None:
-    """Return half of the places, the other half, all, a few (or none), and all but these.
+    """Return five samples: one half, the other half, all units, a few units, and all units except these few.
 
-    A few are half the expected size of a sample at the rate, but at least one unless the rate is 0.
+    The few units number half the expected sample size, at least one unless the rate is 0, and at most half of
+    all units.
     """
     if len(places) < 2:
         return None
@@ -129,7 +133,7 @@ def _any_size(
 
 
 def _one_size(places: NDArray[np.int64], size: int) -> list[NDArray[np.int64]] | None:
-    """Two samples of one size, two that exchange some of their units, and the first one again."""
+    """Return two samples of one size, the same two with some units exchanged, and the first sample again."""
     apart = min(size, len(places) - size)
     if apart < 1:
         return None

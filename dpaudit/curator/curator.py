@@ -1,7 +1,7 @@
-"""The curator: the only way by which private data leaves an algorithm.
+"""The curator: the only object through which private data leave an algorithm.
 
-It draws the noise and writes the ledger in one call, so the two cannot drift apart. Live, noiseless,
-recorded and replayed runs are curators with other noise sources, never patched algorithms.
+It draws the noise and writes the ledger in one call, so both always agree. Live, noiseless, recorded and
+replayed runs differ in the curator's noise source; the algorithm stays the same.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ __all__ = ["Curator", "Filter", "UserCurator"]
 
 #: Draws an output from a value and a generator.
 Sampler: TypeAlias = Callable[[Array, np.random.Generator], ArrayLike]
-#: Is told the label, the value and the sampler of a release.
+#: Receives the label, the value and the sampler of a release.
 SamplerWatcher: TypeAlias = Callable[[str, Array, Sampler], object]
 
 
-#: What is released by which method: the mechanisms' names, and what others call the same.
+#: For an unknown method name, the method to suggest: names of mechanisms, and names in other libraries.
 _MEANT: dict[str, str] = {
     **{kind.replace("-", "_"): model.released_by or "release_sum" for kind, model in OWN_KINDS.items()},
     **dict.fromkeys(("choose", "choice", "noisy_max", "permute_and_flip", "argmax"), "select"),
@@ -92,21 +92,22 @@ _MEANT: dict[str, str] = {
 
 
 class NoSuchMethod(UsageError, AttributeError):
-    """A curator has no such method."""
+    """The curator has no method of this name."""
 
 
 class Curator(Admission):
     """Answers an algorithm's queries with noise, and writes each into the ledger.
 
-    What a method takes as `**stated` are the fields of `dpaudit.curator.admission.Stated`: ``partition`` and
-    ``claimed``, which mean what they do in `release`, and ``sample``, for `release_sum` alone.
+    `**stated` are the fields of `dpaudit.curator.admission.Stated`: ``partition`` and ``claimed``, as in
+    `release`, and ``sample``, for `release_sum` only.
 
     Args:
         ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
-        budget: a privacy filter; it raises before anything is sampled that would exceed it.
+        budget: a privacy filter; it refuses a release that would exceed the budget, before anything is
+            sampled.
         transcript: where queries and outputs are kept for an auditor; private.
-        public_seed: seeds the public random streams; whoever reads the output may know it.
+        public_seed: seeds the public random streams; need not be secret.
     """
 
     def __init__(
@@ -126,11 +127,11 @@ class Curator(Admission):
         self.sampler_watcher: SamplerWatcher | None = None
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what may have been meant by a method that there is not; raises `NoSuchMethod`."""
+        """Raise `NoSuchMethod`, with a suggestion, for an unknown method name."""
         known = [own for own in vars(Curator) if not own.startswith("_")]
         wanted = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, known, n=1)), None)
         hint = f"did you mean `{wanted}`?" if wanted else f"it has {', '.join(known)}"
-        why = "all that leaves an algorithm is released by one of a curator's own methods"
+        why = "an algorithm releases every output through a method of the curator"
         if hasattr(np.random.Generator, name):
             plain = "an algorithm that draws its own noise is audited with --plain, in Python as a Plain"
             hint = f"{plain}; {hint}"
@@ -158,10 +159,10 @@ class Curator(Admission):
         Args:
             value: the query's answer, in doubles or exactly; with ``count`` > 1 its first axis runs over the
                 repetitions.
-            mechanism: one that answers values, whose sensitivity is that of one repetition.
-            label: what this is, in the ledger.
-            count: how many repetitions `value` holds.
-            partition: the only part of a split that this release touches.
+            mechanism: a mechanism for values, with the sensitivity of one repetition.
+            label: the name of the release in the ledger.
+            count: the number of repetitions in `value`.
+            partition: the part of a split, if the release uses no other part of the data.
             claimed: the guarantee claimed for all repetitions together.
             sample: the name of a draw, for mechanisms on a sample: see `release_sum`.
 
@@ -169,9 +170,9 @@ class Curator(Admission):
             The noisy value, same shape.
 
         Raises:
-            InvalidParameter: the value is not a finite array of numbers such as the mechanism takes, or
-                `count` does not fit it, or the mechanism answers no values, or the value is too large for
-                exact noise: about 2^30 times the noise's scale.
+            InvalidParameter: the value is not a finite array of numbers that the mechanism accepts, `count`
+                is not the length of its first axis, the mechanism does not answer values, or the value is too
+                large for exact noise (about 2^30 times the noise's scale).
             BudgetExceeded: the budget does not suffice; nothing was sampled or written.
         """
         where = f"release {label!r}"
@@ -209,11 +210,11 @@ class Curator(Admission):
     ) -> Array:
         """Clip each unit's contribution, sum them and release the sum.
 
-        The ledger then says that the sensitivity holds because every contribution was ``clipped``. That is
-        true of the machine's numbers. Each entry is rounded towards zero to a grid given by the bound
-        and the noise alone. Each row's norm is at most the bound, compared as integers, and rounding towards
-        zero never lengthens a row. The integers are added exactly, so that a row contributes itself, whatever
-        the order and the number of the others, and two neighbouring sums differ by one such row, or two.
+        The ledger then says that the sensitivity holds because every contribution was ``clipped``. This holds
+        for the computed numbers. Each entry is rounded towards zero to a grid that depends on the bound and
+        the noise only. Each row's norm is at most the bound, compared as integers, and rounding towards zero
+        never lengthens a row. The integers are added exactly, so a row's contribution does not depend on the
+        order and the number of the other rows, and two neighbouring sums differ by one or two rows.
 
         >>> from dpaudit import L2, Gaussian, NoNoise, run
         >>> def total(rows, curator):
@@ -224,36 +225,36 @@ class Curator(Admission):
 
         Args:
             contributions: [n, ...], one row per unit of privacy.
-            bound: the norm to which a row is scaled down, in the mechanism's norm.
-            mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
-                one on a sample draws it itself, and one whose samples have a bounded size is held to the
-                sensitivity of replacing a unit; for integer noise rows are rounded towards 0. With
-                `SampledRecords` the rows are a unit's records, along a second axis: [n, m, ...].
-            nonnegative: clip entries at 0 from below too; two non-negative contributions have a
-                non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
-                bound, not twice.
-            map: makes a row of one record; `contributions` are then the records. It is called for every
-                record by itself, twice, in two random orders. A record for which it raises, or returns
-                anything but the same finite numbers of `shape` both times, contributes zero, and the others
-                contribute what they do without it; a warning tells the data's holder how many there are.
-                The ledger says that the rows are ``mapped`` if `map` provably depends on its argument alone
+            bound: the largest norm of a row, in the mechanism's norm; longer rows are scaled down.
+            mechanism: its sensitivity must be at least the one that `bound` implies under the ledger's
+                relation. A sampled mechanism draws its own sample; if its sample size is bounded, the
+                replace-one sensitivity is required. For integer noise rows are rounded towards 0. With
+                `SampledRecords` a unit's records lie along a second axis: [n, m, ...].
+            nonnegative: clip negative entries to 0 as well; two non-negative contributions have a
+                non-negative inner product, so the replace-one L2 sensitivity is sqrt(2) times the bound, not
+                twice the bound.
+            map: computes a row from one record; `contributions` are then the records. It is called twice for
+                each record, in two random orders. If it raises for a record, or does not return the same
+                finite numbers of shape `shape` both times, that record contributes zero, and no other row
+                changes; a warning tells the data holder the number of such records. The ledger says that the
+                rows are ``mapped`` if `map` provably depends on its argument alone
                 (`dpaudit.curator.purity`), and ``clipped`` otherwise. Records of a ``mapped`` sum must be
-                plain values: numbers, text, dates, lists, tuples, dictionaries and arrays; of a named tuple
-                its fields are copied. Other records contribute zero.
-            shape: of a row that `map` makes, () by default. The records themselves do not decide it.
+                plain values: numbers, text, dates, lists, tuples, dictionaries and arrays; a named tuple is
+                copied field by field. Other records contribute zero.
+            shape: the shape of a row that `map` returns, () by default; it must not depend on the records.
             label: as in `release`.
-            **stated: as said of `Curator`. ``sample`` is the name of a draw: the first release of that name
-                draws the sample, and later ones are made on it. They cost together what one release of all
-                their sums would. All are given the same records, in the same order, and each makes its own
-                rows of them by `map`. Left out, the release draws a sample of its own.
+            **stated: see `Curator`. ``sample`` is the name of a sample: the first release with that name
+                draws it, and later releases use it again. Together they cost as much as one release of all
+                their sums. All need the same records in the same order; each computes its own rows with
+                `map`. Without a name, the release draws its own sample.
 
         Raises:
-            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive, the mechanism has another number of units, a sample
-                of that name was drawn otherwise or from other records, the contributions are no numbers or a
+            SensitivityTooSmall: the declared sensitivity is below the one that the bound implies.
+            InvalidParameter: the bound is not positive, the mechanism states another number of units, the
+                named sample had another sampling or other records, the contributions are not numbers or are a
                 masked array, or `shape` is given without `map`.
-            ScheduleBroken: a sample was named so long ago that who is in it is no longer known; or, while an
-                auditor compares runs, `map` made two rows of one record.
+            ScheduleBroken: the named sample is too old and was forgotten; or, in an audited run, `map`
+                returned two different rows for one record.
         """
         where = f"release {label!r}"
         alone = map is not None and knows_its_argument_alone(map)
@@ -269,7 +270,7 @@ class Curator(Admission):
             records = listed(contributions, where)
             contributions = mapped(records, map, size, where, alone=alone, audited=audited)
         elif shape is not None:
-            why, remedy = "rows that are given have their own shape", "leave shape= out, or give map="
+            why, remedy = "given rows have their own shape", "leave shape= out, or give map="
             raise InvalidParameter("shape= without map=", where=where, why=why, remedy=remedy)
         try:
             given = doubles(contributions, where)
@@ -318,7 +319,7 @@ class Curator(Admission):
 
         Args:
             vectors: [n, d], one row per unit of privacy.
-            bound: the L2 norm to which a row is scaled down.
+            bound: the largest L2 norm of a row; longer rows are scaled down.
             mechanism: as in `release_sum`, with a sensitivity in a Euclidean norm of the matrix.
             label: as in `release`.
 
@@ -326,14 +327,14 @@ class Curator(Admission):
             The noisy matrix, [d, d].
 
         Raises:
-            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
+            SensitivityTooSmall: the declared sensitivity is below the one that the bound implies.
             InvalidParameter: the bound is not positive, or the norm is not Euclidean.
         """
         bound = number(bound, f"release {label!r}, bound=")
         clipped, norm = self._bounded(mechanism, square_above(bound), acute=True, label=label)
         if norm not in {"frobenius", "l2"}:
             what = f"a sensitivity in norm {norm!r} for a Gram matrix"
-            why = "the squared bound is the Euclidean norm of an outer product and no other"
+            why = "the squared bound limits only the Euclidean norm of an outer product"
             remedy = "use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}", degree=2)
@@ -355,14 +356,17 @@ class Curator(Admission):
         label: str,
         **stated: Unpack[Stated],
     ) -> Array:
-        """The sparse form of `release_sum` for counts: each unit increments a few cells of a table.
+        """Release a table of counts; this is the sparse form of `release_sum`.
+
+        Each unit increments a few cells of the table.
 
         Args:
             cells: [n, m] flat indices into a table of `shape`; row i lists unit i's increments.
             shape: the table's shape.
-            bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm; the next
-                double for the root of a whole number that was rounded down, as `math.sqrt(3)` is.
-            mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
+            bound: the largest norm of one unit's own table, in the mechanism's norm; larger ones are scaled
+                down. If `bound` is a rounded-down root of a whole number, such as `math.sqrt(3)`, the next
+                larger double is used.
+            mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit above the bound is
                 left out.
             label: as in `release`.
 
@@ -391,11 +395,11 @@ class Curator(Admission):
         """Choose one of finitely many candidates, better scores more likely.
 
         Args:
-            scores: [k], private; larger is better. Who the k candidates are is public.
+            scores: [k], private; larger is better. The set of the k candidates is public.
             mechanism: the exponential mechanism, or report noisy max.
             score_sensitivity: the largest change of any one score between neighbours, as declared.
-            monotone: whether one unit moves all scores in one direction, as counts under add-or-remove; then
-                the same epsilon needs half the noise.
+            monotone: whether one unit moves all scores in one direction, for example counts under
+                add-or-remove-one; the same epsilon then needs half the noise.
             label: as in `release`.
 
         Returns:
@@ -423,16 +427,17 @@ class Curator(Admission):
         """Run a secret number of private trials, and release the output of the one with the largest score.
 
         Args:
-            trial: from a curator of its own and a candidate, drawn anew for each trial, to a score and an
-                output that are made of that curator's releases alone: those that the mechanism lists.
-            mechanism: the releases of one trial, and the law of the number of trials.
+            trial: receives its own curator and a randomly drawn candidate; returns a score and an output,
+                both computed only from the releases of that curator. It makes exactly the releases that the
+                mechanism lists.
+            mechanism: the releases of one trial, and the distribution of the number of trials.
             label: as in `release`.
-            candidates: how many there are: a trial tries one of 0 .. candidates - 1, all alike.
-            default: what comes out where no trial is made, and without noise; every output has its shape.
+            candidates: the number of candidates; a trial draws one of 0 .. candidates - 1 uniformly.
+            default: the output if no trial is made, and in a noiseless run; every output has its shape.
 
         Raises:
             ScheduleBroken: a trial made other releases than those listed.
-            InvalidParameter: a score or an output that is not finite, or an output of another shape.
+            InvalidParameter: a score or an output is not finite, or an output has another shape.
         """
         candidates = whole(candidates, f"release {label!r}, candidates=")
         if candidates < 1:
@@ -448,38 +453,40 @@ class Curator(Admission):
     def release_keys(
         self, keys: Keys, units: ArrayLike, mechanism: KeySelection, *, label: str, **stated: Unpack[Stated]
     ) -> list[tuple[Any, ...]]:
-        """Release those of a table's keys that enough units have; `Table.select_keys` bounds and counts them.
+        """Release the keys of a table that enough units have.
+
+        `Table.select_keys` bounds each unit's number of keys and counts the units.
 
         Args:
-            keys: all keys that the data have: tuples of text, whole numbers, or yes and no.
-            units: [n], how many units have each; private.
-            mechanism: how they are chosen.
+            keys: all keys in the data: tuples of text, whole numbers or booleans.
+            units: [n], the number of units with each key; private.
+            mechanism: the mechanism that selects the keys.
             label: as in `release`.
 
         Returns:
-            The keys that are kept, in order of their texts.
+            The selected keys, ordered by their texts.
 
         Raises:
-            InvalidParameter: keys of other types, or other numbers than one for each.
+            InvalidParameter: the keys have other types, or `units` does not hold one number for each key.
         """
         counted_of = as_query(units, label)
         require_counted(keys, counted_of)
-        # In an order that follows from the keys, and not from the rows.
+        # The order must depend on the keys only, not on the rows.
         order = sorted(range(len(keys)), key=lambda i: tuple(map(str, keys[i])))
         keys, given = [keys[i] for i in order], counted_of[order]
         encoded, exact = encode(keys), encode([key for key, n in zip(keys, given, strict=True) if n])
         release = self.line(label, mechanism, **stated)
-        # How many keys there are is private too: the question itself is the same for all data.
+        # The number of keys is private too, so the question is the same for all data.
         question = np.zeros(())
         return decoded(self._answer(release, question, mechanism.answering(), given, encoded, exact=exact))
 
     def release_shuffled(
         self, answers: ArrayLike, mechanism: Shuffled, *, label: str, **stated: Unpack[Stated]
     ) -> Array:
-        """Randomize every user's answer, and release how often each category was given.
+        """Randomize every user's answer, and release the count of each category.
 
         Args:
-            answers: [users], the category 0, 1, ... of each; private.
+            answers: [users], each user's category 0, 1, ...; private.
             mechanism: shuffled randomized response.
             label: as in `release`.
 
@@ -500,7 +507,7 @@ class Curator(Admission):
         threshold: float = 0.0,
         **stated: Unpack[Stated],
     ) -> Comparisons:
-        """Open comparisons of values with a public threshold, charged as a whole now."""
+        """Open comparisons of values with a public threshold; charge the whole budget for them now."""
         return Comparisons(self, self.line(label, mechanism, **stated), mechanism, threshold)
 
     def stream(
@@ -512,11 +519,12 @@ class Curator(Admission):
         bound: float | None = None,
         **stated: Unpack[Stated],
     ) -> Stream:
-        """Open a stream of items of one shape, whose prefix sums come out noisy.
+        """Open a stream that releases the noisy prefix sums of items of one shape.
 
-        With `bound` each item is given as the contributions that it is the sum of, and each of these is
-        clipped to that norm: the sensitivity of an item is then ``clipped``, as in `release_sum`. In how many
-        items a unit takes part, and how far apart, remains the caller's to keep.
+        With `bound`, each item is given as the units' contributions [n, *shape]; each contribution is clipped
+        to that norm, and the item is their sum. The sensitivity of an item is then ``clipped``, as in
+        `release_sum`. The caller must ensure that a unit takes part in at most as many items, and as far
+        apart, as the mechanism states.
         """
         given: object = mechanism  # callers without a type checker may pass anything
         if not isinstance(given, StreamMechanism):
@@ -539,24 +547,26 @@ class Curator(Admission):
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],
     ) -> SampledStream:
-        """Open sums of units' rows, clipped to a bound, step by step, each over those whose turn it is.
+        """Open a stream of sums: each step adds the clipped rows of the units scheduled for it.
 
         Args:
-            mechanism: as in `release_sum`; it draws whose turn is when, and who takes part.
+            mechanism: as in `release_sum`; it draws the participation schedule and the sample.
             label: as in `release`.
-            bound: the norm to which a row is scaled down.
-            shape: of a row.
+            bound: the largest norm of a row; longer rows are scaled down.
+            shape: the shape of a row.
 
         Raises:
-            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive, or the mechanism draws no turns.
+            SensitivityTooSmall: the declared sensitivity is below the one that the bound implies.
+            InvalidParameter: the bound is not positive, or the mechanism draws no participation schedule.
         """
         bound, shape = number(bound, f"release {label!r}, bound="), lengths(shape, f"release {label!r}")
         clipped, _ = self._bounded(mechanism, bound, acute=False, label=label)
         if not isinstance(clipped, InTurns):
             what = f"a {clipped.kind} mechanism for a sampled stream"
             remedy = f"{_instead(clipped)}, or give a SampledMatrix or a RandomAllocation"
-            raise InvalidParameter(what, where=f"release {label!r}", why="it draws no turns", remedy=remedy)
+            raise InvalidParameter(
+                what, where=f"release {label!r}", why="it draws no participation schedule", remedy=remedy
+            )
         return SampledStream(self, self.line(label, clipped, **stated), clipped, bound, shape)
 
     def batches(
@@ -570,28 +580,28 @@ class Curator(Admission):
         draw_with: Batches | None = None,
         **stated: Unpack[Stated],
     ) -> Batches:
-        """Begin sums over one batch after another, each drawn before its rows are computed.
+        """Open sums over successive batches; each batch is drawn before its rows are computed.
 
-        This is like repeated calls of `release_sum` that need no rows of units outside the sample: for
-        training on many records. Each sum is a line of the ledger.
+        Each batch is like a call of `release_sum`, but needs only the rows of the units in the sample. This
+        suits training on many records. Each sum is a line of the ledger.
 
         Args:
             mechanism: as in `release_sum`: noise, or noise on a sample of the units.
             label: as in `release`.
-            shape: of a row, and of a sum.
-            bound: the norm to which a row is scaled down.
-            basis: ``declared`` where the other units may have a part in a unit's row.
-            draw_with: other sums to be made on the same draws: a `draw` of any of them counts for all, and
-                each has its own `add` and `noisy`. The lines of one draw name the same `sample`.
+            shape: the shape of a row, and of a sum.
+            bound: the largest norm of a row; longer rows are scaled down.
+            basis: ``declared`` if a unit's row may depend on other units.
+            draw_with: other sums that share the draws: a `draw` of any of them counts for all, and each has
+                its own `add` and `noisy`. The ledger lines of one draw name the same `sample`.
 
         Raises:
-            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive, the mechanism adds no noise to a sum of rows, a
-                `sample` is named, or the sums of `draw_with` are drawn otherwise, or were drawn already.
+            SensitivityTooSmall: the declared sensitivity is below the one that the bound implies.
+            InvalidParameter: the bound is not positive, the mechanism does not add noise to a sum of rows, a
+                `sample` is named, or the sums of `draw_with` use another sampling or have drawn a batch.
         """
         if stated.get("sample") is not None:
             what, why = f"sample {stated['sample']!r} for all batches", "each batch is another draw"
-            remedy = "leave it out; open the sums that are made on the same draws by draw_with="
+            remedy = "leave it out; use draw_with= for sums on the same draws"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         bound, shape = number(bound, f"release {label!r}, bound="), lengths(shape, f"release {label!r}")
         clipped, norm = self._bounded(mechanism, bound, acute=False, label=label, basis=basis)
@@ -613,7 +623,7 @@ class Curator(Admission):
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],
     ) -> NoisyFunction:
-        """Open a function on the line, with values of one shape, that is noisy wherever it is called."""
+        """Open a noisy version of a function of one real number with values of one shape."""
         shape = lengths(shape, f"release {label!r}")
         return NoisyFunction(self, self.line(label, mechanism, **stated), mechanism, mean, shape)
 
@@ -626,18 +636,19 @@ class Curator(Admission):
         label: str,
         **stated: Unpack[Stated],
     ) -> Array:
-        """Release a vector with noise whose scale the data chose; the scale is not written to the ledger.
+        """Release a vector with a noise scale that depends on the data; the scale is not in the ledger.
 
         Args:
             value: the query's answer, with `dimension` entries.
-            local_scale: the noise's standard deviation: alpha times a smooth bound on how far the query
-                moves from these data to a neighbour, or the root of a smooth bound on its square. Private.
+            local_scale: the noise's standard deviation: alpha times a smooth bound on the distance between
+                the query's answers on these data and on a neighbour, or the root of a smooth bound on its
+                square. Private.
             mechanism: alpha, beta, dimension and the target.
             label: as in `release`.
 
         Raises:
-            InvalidParameter: the scale is not positive and finite, or the value has other than
-                `dimension` entries.
+            InvalidParameter: the scale is not positive and finite, or the value does not have `dimension`
+                entries.
         """
         local_scale = number(local_scale, f"release {label!r}, local_scale=")
         query = as_query(value, label)
@@ -665,17 +676,16 @@ class Curator(Admission):
         label: str,
         **stated: Unpack[Stated],
     ) -> Array:
-        """Release what your own sampler draws for a value, under a guarantee justified in writing.
+        """Release the output of your own sampler, under a guarantee that you justify in writing.
 
         Args:
             value: the query's answer.
-            sampler: draws the output from the value and the curator's generator, and from nothing else.
-            mechanism: the guarantee and why it holds.
+            sampler: draws the output; it may use only the value and the curator's generator.
+            mechanism: the guarantee and its justification.
             label: as in `release`.
 
         Raises:
-            InvalidParameter: the mechanism is drawn by the curator; or a `sample` is named, which only your
-                sampler would know.
+            InvalidParameter: the curator draws this mechanism itself, or a `sample` is named.
         """
         if not getattr(mechanism, "drawn_by_caller", False) or mechanism.released_by is None:
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism with your own sampler"
@@ -698,7 +708,7 @@ class Curator(Admission):
 
     @contextmanager
     def samplers_watched(self, watch: SamplerWatcher) -> Iterator[None]:
-        """While it lasts, call `watch` before each `release_opaque`, of users' curators too; for auditors."""
+        """Inside the block, call `watch` before each `release_opaque`, also for users; for auditors."""
         before, self.sampler_watcher = self.sampler_watcher, watch
         try:
             yield
@@ -707,23 +717,24 @@ class Curator(Admission):
 
     @complete("curator.table")
     def table(self, frame: Any, *, unit: str, hash_key: str = "") -> Table:
-        """A data frame whose sums are released by groups, each unit's part in them bounded.
+        """Return a table that releases grouped sums of a data frame with bounded contributions per unit.
 
         Args:
-            frame: of pandas, Polars, PyArrow, DuckDB, Dask, PySpark or Ibis, or a function that returns one.
-            unit: the column that says whose row it is; the ledger must be about the same unit.
-            hash_key: public; another one keeps other rows of the units that have too many.
+            frame: a frame of pandas, Polars, PyArrow, DuckDB, Dask, PySpark or Ibis, or a function that
+                returns one.
+            unit: the column with the identifier of each row's unit; the ledger must be about the same unit.
+            hash_key: public; selects the rows that are kept for units with too many rows.
 
         Raises:
-            InvalidParameter: no data frame, or no such column of text or whole numbers.
-            ClaimMismatch: the ledger's unit is another one, or its trust is not central.
+            InvalidParameter: `frame` is not a data frame, or `unit` is not a column of text or whole numbers.
+            ClaimMismatch: the ledger has another unit, or its trust model is not central.
         """
         return cast("Table", from_wing("table")(self, frame, unit, hash_key))
 
     def public(self, name: str) -> np.random.Generator:
-        """The public random stream of that name, for exploration, splits, initial weights; never for noise.
+        """Return the named public random stream, for exploration, splits or initial weights, never for noise.
 
-        A replay uses the same streams, so both sides of a pair see the same public randomness.
+        A replay uses the same streams, so both data sets of a pair see the same public randomness.
         """
         if name not in self._streams:
             words = hashlib.sha256(name.encode()).digest()
@@ -732,17 +743,17 @@ class Curator(Admission):
         return self._streams[name]
 
     def user(self, index: int) -> UserCurator:
-        """The local curator of one user, which must make the first user's releases.
+        """Return the local curator of one user; every user must make the first user's releases.
 
         Raises:
-            ScheduleBroken: as `Users.begin`.
+            ScheduleBroken: as for `Users.begin`.
         """
         if type(index) is not int:
             index = whole(index, "curator.user(index=)")
         return UserCurator(self, self._users.begin(index))
 
     def end(self) -> None:
-        """The run is over; raises `ScheduleBroken` where the last user made too few releases."""
+        """End the run; raises `ScheduleBroken` if the last user made too few releases."""
         self._users.end()
 
     def _bounded(
@@ -768,7 +779,7 @@ class Curator(Admission):
 
 
 class TrialCurator(Curator):
-    """One trial's curator: every release is taken before it is drawn."""
+    """The curator of one trial: it checks every release against the mechanism's list before drawing."""
 
     def __init__(
         self, ledger: Ledger, noise: NoiseSource, take: Callable[[Release], None], public_seed: int
@@ -777,18 +788,18 @@ class TrialCurator(Curator):
         self._take = take
 
     def charge(self, release: Release, where: str | None = None) -> None:
-        """As `Admission.charge`, of a release that the mechanism lists; else raises `ScheduleBroken`."""
+        """Charge a release that the mechanism lists; raises `ScheduleBroken` for any other."""
         self._take(release)
         super().charge(release, where)
 
     def admit(self, release: Release, where: str | None = None) -> int:
-        """Charge and write it: under local trust, a trial is its user's."""
+        """Charge and write a release; under local trust too, because a trial belongs to one user."""
         self.charge(release, where)
         return next(self._numbers)
 
 
 class UserCurator(Curator):
-    """One user's local curator: a context in which exactly the first user's releases are made."""
+    """One user's local curator: a context manager that admits exactly the first user's releases."""
 
     def __init__(self, everyone: Curator, schedule: UserSchedule) -> None:
         noise, transcript, numbers = everyone.for_user()
@@ -800,11 +811,11 @@ class UserCurator(Curator):
         self.sampler_watcher = everyone.sampler_watcher
 
     def public(self, name: str) -> np.random.Generator:
-        """The whole run's public stream of that name."""
+        """Return the run's public stream of that name."""
         return self._everyone.public(name)
 
     def user(self, index: int) -> UserCurator:
-        """A user has no users; raises `ScheduleBroken`."""
+        """Raise `ScheduleBroken`: a user has no users."""
         what = f"user {index} inside user {self._schedule.index}"
         where = f"ledger of {self.ledger.header.algorithm!r}"
         why = "a local curator makes the releases of one user"
@@ -820,18 +831,18 @@ class UserCurator(Curator):
             self._schedule.require_whole()
 
     def admit(self, release: Release, where: str | None = None) -> int:
-        """Charge and write the first user's release; hold every other user's against it."""
+        """Charge and write the first user's release; compare every other user's release with it."""
         if self._schedule.take(release):
             self._everyone.charge(release, where)
         return next(self._numbers)
 
 
 def _instead(mechanism: object) -> str:
-    """How a mechanism is released, or what a curator can run in its place."""
+    """Return the remedy for a mechanism in the wrong method: the right method or a replacement."""
     method = getattr(mechanism, "released_by", "release_opaque")
     if method is None:
-        why = "by what chance a unit moves a query no value shows"
-        return f"account for it in a ledger of what runs elsewhere ({why}), or sample by release_sum"
+        why = "a value does not reveal the sampling probability"
+        return f"account for it in a ledger of a run elsewhere ({why}), or sample with release_sum"
     return f"release through curator.{method}"
 
 

@@ -1,4 +1,4 @@
-"""Data that every run opens for itself."""
+"""Data that each run loads in its own process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Deferred:
-    """Data that a function makes, called once by every run, in the run's own process.
+    """Data that each run loads by calling `make` once in its own process.
 
-    Connections, and the threads of Polars and DuckDB, do not survive the fork that begins a run.
+    Database connections, and the threads of Polars and DuckDB, do not survive the fork that starts a run.
     """
 
     make: Callable[[], Any]
 
 
 def at_hand(data: Any) -> Any:
-    """The data, or what a `Deferred` makes."""
+    """Return the data; load them first if they are `Deferred`."""
     return data.make() if isinstance(data, Deferred) else data

@@ -1,4 +1,4 @@
-"""Local trust: every user makes the releases that the first user made."""
+"""Local trust: every user makes the same releases as the first user."""
 
 from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import ScheduleBroken
@@ -9,8 +9,8 @@ from dpaudit.ledger.releases import Release
 class UserSchedule:
     """The releases of one user.
 
-    The first user's are charged and written to the ledger, which describes one user; every later user must
-    make the same, in the same order, no more and no fewer.
+    The first user's releases are charged and written to the ledger, which describes one user; every later
+    user must make exactly the same releases in the same order.
     """
 
     def __init__(self, ledger: Ledger, index: int, *, first: bool) -> None:
@@ -20,10 +20,10 @@ class UserSchedule:
         self._made = 0
 
     def take(self, release: Release) -> bool:
-        """Count one more release; return whether it is to be charged.
+        """Count one more release; return whether it must be charged.
 
         Raises:
-            ScheduleBroken: the first user did not make it at this place.
+            ScheduleBroken: the first user made another release, or none, at this position.
         """
         if not self._first and release not in self._ledger.releases[self._made : self._made + 1]:
             raise ScheduleBroken(
@@ -37,7 +37,7 @@ class UserSchedule:
         return self._first
 
     def require_whole(self) -> None:
-        """Raise `ScheduleBroken` where this user made fewer releases than the first one."""
+        """Raise `ScheduleBroken` if this user made fewer releases than the first user."""
         expected = self._ledger.number
         if self._made != expected:
             what = f"user {self.index} made {self._made} releases, the first user {expected}"
@@ -55,11 +55,11 @@ class Users:
         self._last: UserSchedule | None = None
 
     def begin(self, index: int) -> UserSchedule:
-        """End the last user's turn, and begin the next one's.
+        """Finish the previous user's releases and begin those of the next user.
 
         Raises:
             ScheduleBroken: the trust model is not local, the user was served before, the index is not
-                below the header's number of users, or the last user made fewer releases than the first.
+                below the header's number of users, or the previous user made fewer releases than the first.
         """
         header = self._ledger.header
         where = f"user {index} of {header.algorithm!r}"
@@ -80,6 +80,6 @@ class Users:
         return self._last
 
     def end(self) -> None:
-        """Raise `ScheduleBroken` where the last user made fewer releases than the first one."""
+        """Raise `ScheduleBroken` if the last user made fewer releases than the first user."""
         if self._last is not None:
             self._last.require_whole()

@@ -1,4 +1,4 @@
-"""Rows that a function computes from one record each; it may fail for any of them."""
+"""Rows that a function computes, each from one record; a record for which it fails gets a zero row."""
 
 import contextlib
 import copy
@@ -18,10 +18,10 @@ from dpaudit.curator.records import NOT_PLAIN, Unusable, listed, plain, type_nam
 from dpaudit.errors import BudgetExceeded, InvalidParameter, ScheduleBroken
 from dpaudit.mechanisms import Array
 
-#: Orders that no seed repeats: what an algorithm makes of one order it cannot make of the next.
+#: Unrepeatable orders, so that an algorithm cannot rely on the order of the calls.
 _SHUFFLED: Final = random.SystemRandom()
 
-#: Python's own settings for decimals, and numpy's for errors and for printing.
+#: The default decimal context of Python, and the default print options of numpy.
 _DECIMALS: Final = decimal.Context(
     prec=28,
     rounding=decimal.ROUND_HALF_EVEN,
@@ -46,7 +46,7 @@ _PRINTED: Final[dict[str, Any]] = {
     "legacy": False,
     **({"override_repr": None} if "override_repr" in np.get_printoptions() else {}),
 }
-#: Digits that Python turns into a whole number at most.
+#: Python's default limit on the digits of a whole number in a text.
 _DIGITS: Final = 4300
 
 
@@ -62,24 +62,25 @@ def mapped(
     """Return the rows that a function computes from each record alone: [n, *shape].
 
     The function is called twice for each record, each time with a copy, in two random orders. If it raises
-    for a record, or does not return the same finite numbers of that shape both times, that record has a row
-    of zeros, and no other row changes. Unless the run is audited, a warning tells the data's holder how many
-    such records there are. A function that does not return delays the run; one that ends its process ends the
+    for a record, or does not return the same finite numbers of that shape both times, that record gets a row
+    of zeros, and no other row changes. Unless the run is audited, a warning tells the data holder the number
+    of such records. A function that does not return delays the run; a function that ends its process ends the
     run.
 
     Args:
         records: one per unit.
-        function: from a record to its row.
-        shape: of a row; None: () is meant.
+        function: maps a record to its row.
+        shape: the shape of a row; None means ().
         where: the release, for errors.
-        alone: whether the function is known to depend on its argument alone. It is then called with plain
-            values only: a record of any other type has a row of zeros, too.
+        alone: whether the function is proved to depend on its argument alone. It is then called with plain
+            values only; a record of another type gets a row of zeros.
         audited: whether an auditor compares this run with others. The records of such a run are not private:
-            no warning is given, and an error is raised if the function is wrong for any records.
+            there is no warning, and a function that is wrong for every data set raises an error.
 
     Raises:
-        InvalidParameter: no records; in an audited run, no record has a row, most for the same other shape,
-            and none was stated, or `alone` and at least half of the records are not plain values.
+        InvalidParameter: `records` is not a list of records. In an audited run also: no shape was stated, no
+            record has a row, and most rows have one other shape; or `alone` is true and at least half of the
+            records are not plain values.
         ScheduleBroken: in an audited run, a record's two rows differ.
         KeyboardInterrupt: somebody pressed Ctrl-C, or the function raised it.
     """
@@ -95,18 +96,18 @@ def mapped(
                     record = plain(given[i]) if alone else copy.deepcopy(given[i])
                     row = _row(function(record), wanted, shapes)
                     different = again and row.tobytes() != rows[i].tobytes()
-                except (KeyboardInterrupt, ScheduleBroken, BudgetExceeded):  # a person's, or the curator's
+                except (KeyboardInterrupt, ScheduleBroken, BudgetExceeded):  # not caused by the record
                     raise
                 except Unusable as error:
                     failed[i] = str(error)
-                except BaseException as error:  # noqa: BLE001  (whatever a record leads to)
+                except BaseException as error:  # noqa: BLE001  (no record may end the run)
                     failed[i] = f"raised {type_name(type(error))}"
                 else:
                     rows[i] = row
                     if different:
                         failed[i] = _DIFFERENT
     rows[list(failed)] = 0.0
-    if audited:  # of records that are not private, many times
+    if audited:  # these records are not private
         _require_possible(failed, shapes, len(given), where, stated=shape is not None)
     else:
         _tell(failed, len(given), where)
@@ -117,7 +118,7 @@ _DIFFERENT: Final = "another row the second time"
 
 
 def _row(made: ArrayLike, wanted: tuple[int, ...], shapes: Counter[tuple[int, ...]]) -> Array:
-    """One record's row in doubles; raises `Unusable` where it is no array of finite numbers of that shape."""
+    """Return one record's row in doubles; raises `Unusable` unless it is finite numbers of that shape."""
     if isinstance(made, np.ma.MaskedArray):
         raise Unusable("a masked array")
     given = np.asarray(made)
@@ -137,7 +138,7 @@ def _row(made: ArrayLike, wanted: tuple[int, ...], shapes: Counter[tuple[int, ..
 
 @contextlib.contextmanager
 def _fixed_surroundings() -> Iterator[None]:
-    """Settings that a function's result may depend on, as they are when Python starts: never set by data."""
+    """Reset the global settings that may change a function's result to the defaults of Python and numpy."""
     with (
         warnings.catch_warnings(),
         np.errstate(all="ignore"),
@@ -156,14 +157,14 @@ def _fixed_surroundings() -> Iterator[None]:
 def _require_possible(
     failed: Mapping[int, str], shapes: Counter[tuple[int, ...]], count: int, where: str, *, stated: bool
 ) -> None:
-    """Raise where an audited run shows that a function is wrong for any records."""
+    """Raise if an audited run shows that the function is wrong for every data set."""
     if _DIFFERENT in failed.values():
-        what = "a function that makes another row of the same record when other records come before it"
-        why = "a row that other records have a part in is not bounded by clipping it"
-        remedy = "let the function look at the record that it is given, and at nothing else"
+        what = "a function that returns another row for the same record after other records"
+        why = "clipping does not bound the effect of one record on the rows of others"
+        remedy = "let the function depend on its argument only"
         raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
     strange = [reason for reason in failed.values() if reason.startswith(NOT_PLAIN)]
-    if strange and 2 * len(strange) >= count:  # of most, so that both sides of a pair end alike
+    if strange and 2 * len(strange) >= count:  # at least half, so that both data sets of a pair raise
         what, why = f"records that {strange[0]}", "its methods could look at other records"
         plain = "numbers, text, dates, lists, tuples, dictionaries or arrays"
         remedy = f"give records of {plain}; of a pandas frame, frame.to_dict('records'), and of dataclasses, "
@@ -171,14 +172,14 @@ def _require_possible(
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
     if not stated and len(failed) == count and len(shapes) == 1:
         shape, rows = next(iter(shapes.items()))
-        if rows > 1 and 2 * rows > count:  # beside records for which the function makes no row at all
+        if rows > 1 and 2 * rows > count:  # for the other records the function returns no row
             what, why = f"rows of shape {shape}, and no shape=", "a row of another shape counts as zeros"
             remedy = f"state shape={shape}: the records themselves may not decide it"
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 
 def _tell(failed: Mapping[int, str], count: int, where: str) -> None:
-    """Tell the data's holder how many records count as zeros, and why; never anybody else."""
+    """Warn the data holder, and nobody else, of the records that contribute zero and of the reasons."""
     if not failed:
         return
     reasons = ", ".join(f"{number} {reason}" for reason, number in Counter(failed.values()).most_common(5))
@@ -188,7 +189,7 @@ def _tell(failed: Mapping[int, str], count: int, where: str) -> None:
     with contextlib.suppress(Exception):
         try:
             warnings.warn(text, stacklevel=4)
-        except Warning:  # a filter makes errors of warnings, so that one record would end the run
+        except Warning:  # a filter turns warnings into errors, so one record would end the run
             with warnings.catch_warnings():
                 warnings.simplefilter("always")
                 warnings.warn(text, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Where a curator's noise comes from: drawn live, left out, or repeated from a transcript."""
+"""The noise sources of a curator: live noise, no noise, or the outputs of a transcript."""
 
 import functools
 import threading
@@ -18,27 +18,27 @@ from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
-#: What a question hands to whoever draws its answer: plain values, which another process can be sent.
+#: An input of the sampler: a plain value, which can be sent to another process.
 Given: TypeAlias = Array | OnGrid | float | Fraction
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a release asks of the noise: one value, one more item of a stream, or points of a function.
+    """A request for one noisy answer: a value, the next item of a stream, or points of a function.
 
     Attributes:
         release: the ledger's line.
-        number: the place of that line in the run; all items of one stream, all points of one function
-            share it.
-        query: what the data say: the value, the item, the log weights, the function's values.
+        number: the index of that line in the run; all items of a stream, and all points of a function, share
+            it.
+        query: the private input: the value, the item, the log weights, or the function's values.
         exact: the answer without noise.
-        answering: what draws the answers of this release, from `given` and randomness.
-        given: the values that noise is added to, or that a choice is made by; empty where nothing is drawn.
-        at: what is public about the question: the step of a stream, the points of a function.
-        scale: a noise scale that the data chose; private like the query.
-        user: whose release it is, under local trust.
-        where: file and line in the algorithm's code, if they are known already.
-        batch: the number of the draw whose places the algorithm was given, where it was given any.
+        answering: draws the answers of this release from `given` and randomness.
+        given: the inputs of `answering`; empty if nothing is drawn.
+        at: the public part of the question: the step of a stream, or the points of a function.
+        scale: a noise scale that depends on the data; private like the query.
+        user: the user who makes the release, under local trust.
+        where: file and line in the algorithm's code, if they are already known.
+        batch: the number of the forced draw, if an auditor forced the samples.
     """
 
     release: Release
@@ -55,39 +55,39 @@ class Question:
 
     @property
     def rows(self) -> Array | None:
-        """The rows [n, ...] of which a secret sample is summed; None where nothing is sampled."""
+        """The rows [n, ...] from which a secret sample is summed; None if nothing is sampled."""
         sampled = isinstance(self.release.mechanism, SampledSum | InTurns) and self.given
         rows = self.given[0] if sampled else None
         return rows.to_doubles() if isinstance(rows, OnGrid) else None
 
     def draw(self, randomness: Randomness, *chosen: Given) -> Array:
-        """Draw the noisy answer; `chosen` marks the units in the sample, if it was drawn before."""
+        """Draw the noisy answer; `chosen` marks the sampled units, if the sample was drawn before."""
         return self.answering(*self.given, *chosen, randomness) if self.given else self.query.copy()
 
 
-#: So many samples that releases name are kept.
+#: The number of named samples that are kept.
 MOST_SAMPLES: Final = 16
 
 _Kept = TypeVar("_Kept")
 
 
 class NamedSamples(Generic[_Kept]):
-    """What is kept of the samples that releases name: of the last `MOST_SAMPLES`, for later releases on them.
+    """The last `MOST_SAMPLES` named samples, kept for later releases that use them again.
 
-    A forgotten name is refused, because a new draw under it would contradict the ledger.
+    The name of a forgotten sample is refused, because a new draw with that name would contradict the ledger.
     """
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
         self._forgotten: set[str] = set()
-        self._lock = threading.Lock()  # two threads that release at the same time are on one draw
+        self._lock = threading.Lock()  # two threads must not draw the same sample twice
 
     def find(self, sample: str, make: Callable[[], _Kept], label: str) -> _Kept:
-        """Return what is kept of a sample, made now if it is new; raises `ScheduleBroken`: forgotten."""
+        """Return the named sample, drawn now if the name is new; raises `ScheduleBroken` if forgotten."""
         with self._lock:
             if sample in self._forgotten:
                 what = f"sample {sample!r}, which {MOST_SAMPLES} others have followed"
-                why = "who was drawn is kept for the last samples only"
+                why = "only the last samples are kept"
                 remedy = "make all releases of a sample before those of later ones"
                 raise ScheduleBroken(what, where=f"release {label!r}", why=why, remedy=remedy)
             if sample not in self._kept:
@@ -100,31 +100,31 @@ class NamedSamples(Generic[_Kept]):
 
 
 class NoiseSource(Protocol):
-    """Answers a question with the output that leaves the curator."""
+    """Answers a question with the output of the curator."""
 
     @property
     def description(self) -> Noise:
         """This source, as the ledger's header describes it."""
 
     def answer(self, question: Question) -> Array:
-        """The output of one question."""
+        """Return the output for one question."""
 
 
 @runtime_checkable
 class Samples(Protocol):
-    """A source whose runs nobody looks into, so that a sample may be drawn before its units' values."""
+    """A source for runs that no auditor compares, so a sample may be drawn before its rows are known."""
 
     def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
-        """Who of so many units is in a sample: [count]; secret."""
+        """Draw a sample of `count` units, as a mask [count]; secret."""
 
 
 class LiveNoise(NeverCopied):
-    """Noise drawn for the release alone.
+    """Noise drawn freshly for each release.
 
     Args:
-        seed: left out, noise is drawn exactly, from bits of the operating system; given, in floating point
-            from a generator of its own: the run can be repeated, and whoever knows the seed can subtract the
-            noise.
+        seed: by default noise is drawn exactly, from bits of the operating system. With a seed, noise is
+            drawn in floating point from a seeded generator: the run can be repeated, and anybody who knows
+            the seed can subtract the noise.
     """
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
@@ -140,22 +140,22 @@ class LiveNoise(NeverCopied):
 
     @property
     def sampler_seed(self) -> int | None:
-        """A seed for samplers that are an algorithm's own and run elsewhere; None: none is stated."""
+        """A seed for the algorithm's own samplers in another process; None if this source has no seed."""
         if self._seed is None:
             return None
         words = np.random.SeedSequence(self._seed) if isinstance(self._seed, int | None) else self._seed
         return int(words.generate_state(1, np.uint64)[0])
 
     def chosen(self, mechanism: SampledSum, count: int) -> NDArray[np.bool_]:
-        """Who of so many units is in a sample, before their values are known: [count]; secret."""
+        """Draw a sample of `count` units before their values are known, as a mask [count]; secret."""
         return mechanism.chosen(count, self._randomness)
 
     def answer(self, question: Question) -> Array:
-        """The answer with noise of the release's mechanism.
+        """Return the answer with the noise of the release's mechanism.
 
         Raises:
-            InvalidParameter: the value is too large for the noise's grid, or the grid too fine; nothing was
-                sampled.
+            InvalidParameter: the value is too large for the noise's grid, or the grid is too fine; nothing
+                was sampled.
         """
         try:
             return question.draw(self._randomness, *self._named(question))
@@ -165,10 +165,10 @@ class LiveNoise(NeverCopied):
             raise
 
     def _named(self, question: Question) -> tuple[Array, ...]:
-        """Who is in the sample that a release names, [n] of 0 and 1; nothing where it draws its own.
+        """Return the mask [n], of 0 and 1, of the sample that a release names; empty if it names none.
 
-        A run without the values of the data's worker may give other rows than were drawn from: rows of zeros,
-        whose sample does not matter.
+        A run without the data worker's values may give another number of rows; they are all zero, and any
+        sample of them serves.
         """
         release, given = question.release, question.given
         mechanism = release.mechanism
@@ -182,7 +182,7 @@ class LiveNoise(NeverCopied):
 
 
 class SharedNoise(LiveNoise):
-    """Noise of another source's randomness, for a run inside one of its releases."""
+    """Noise from the randomness of another source, for a run inside one of its releases."""
 
     def __init__(self, randomness: Randomness, description: Noise) -> None:
         self._randomness, self.description = randomness, description
@@ -190,37 +190,37 @@ class SharedNoise(LiveNoise):
         self._ended = False
 
     def end(self) -> None:
-        """The run is over: nothing is answered any more."""
+        """End the run: refuse every later question."""
         self._ended = True
 
     def answer(self, question: Question) -> Array:
-        """As `LiveNoise.answer`; raises `ScheduleBroken` after the run."""
+        """Answer as `LiveNoise.answer`; raises `ScheduleBroken` after the run."""
         if self._ended:
             what, where = "a question after its trial has ended", f"release {question.release.label!r}"
-            why = "the bound is about trials whose curators nobody keeps"
+            why = "the bound does not cover releases after the trial"
             raise ScheduleBroken(what, where=where, why=why, remedy="release within the trial")
         return super().answer(question)
 
 
 class NoNoise:
-    """Every question answered exactly, for debugging; its ledger can never be certified."""
+    """A source that answers every question exactly, for debugging; its ledger can never be certified."""
 
     description = Noise(source="none", seeded=False)
 
     def answer(self, question: Question) -> Array:
-        """A copy of the exact answer."""
+        """Return a copy of the exact answer."""
         return question.exact.copy()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(Answer):
-    """One question as it was answered.
+    """One question with its answer.
 
     Attributes:
         release: the ledger's line.
         where: file and line in the algorithm's code.
         number: as in `Question`.
-        user: whose release it is, under local trust.
+        user: as in `Question`.
         batch: as in `Question`.
     """
 
@@ -233,33 +233,33 @@ class Entry(Answer):
 
 @dataclass
 class Transcript:
-    """Every question of one run with its answer: private, and only for the auditor."""
+    """All questions and answers of one run: private, for the auditor only."""
 
     entries: list[Entry] = field(default_factory=list)
 
 
 class ReplayDiverged(ScheduleBroken):
-    """A replayed run asked for another release than the recorded one."""
+    """A replayed run requested another release than the recorded run."""
 
     default_why = "which releases are made, and how, must not depend on the data"
 
 
 class ReplayedNoise:
-    """Forces each release to return what the transcript recorded, as long as the releases agree."""
+    """Returns the recorded output for each release, as long as the releases agree with the transcript."""
 
     description = Noise(source="replayed", seeded=False)
 
     def __init__(self, transcript: Transcript) -> None:
         self._entries = transcript.entries
         self._position = 0
-        #: The first divergence, kept although the algorithm may have caught it.
+        #: The first divergence, kept because the algorithm may catch the exception.
         self.divergence: ReplayDiverged | None = None
 
     def answer(self, question: Question) -> Array:
-        """The recorded answer to the question at this position.
+        """Return the recorded answer to the question at this position.
 
         Raises:
-            ReplayDiverged: the question differs from the recorded one in anything but its query.
+            ReplayDiverged: the question differs from the recorded one in anything except its query.
         """
         self._require_same(question)
         output = self._entries[self._position].output
@@ -290,7 +290,7 @@ class ReplayedNoise:
 
 
 def _off_grid(release: Release) -> Release:
-    """The release but for its grid, which a replay does not have: its outputs are given."""
+    """Return the release without its grid; a replay has none, because its outputs are recorded."""
     return release if release.grid is None else release.model_copy(update={"grid": None})
 
 
@@ -301,7 +301,7 @@ def _same_place(one: Array | None, other: Array | None) -> bool:
 
 
 def describe(release: Release) -> str:
-    """A release in one short phrase."""
+    """Describe a release in one short phrase."""
     fields = release.to_json()["mechanism"]
     numbers = ", ".join(f"{name}={_short(value)}" for name, value in fields.items() if name != "kind")
     times = f" x{release.count}" if release.count > 1 else ""

@@ -1,4 +1,4 @@
-"""Records that an algorithm gives one by one: how they are copied, and when two releases have the same."""
+"""Records: copies of them as plain values, and the comparison of the records of two releases."""
 
 import datetime as dt
 import decimal
@@ -16,40 +16,40 @@ import numpy as np
 from dpaudit.curator.clipping import require_unmasked
 from dpaudit.errors import InvalidParameter
 
-#: Values that hold nothing but themselves, and cannot be changed.
+#: Types of immutable values without parts.
 _ATOMS: Final = frozenset({type(None), bool, int, complex, str, bytes, dt.date, dt.time, dt.timedelta})
 _SCALARS: Final = frozenset(np.sctypeDict.values()) - {np.object_}
 NOT_PLAIN: Final = "hold a value of type "
 
 
 class Unusable(ValueError):
-    """A record has no row, and why, in words that quote nothing of it."""
+    """The reason that a record has no row, in words that do not quote the record."""
 
 
 def listed(records: Any, where: str) -> list[Any]:
-    """The records, in a list; raises `InvalidParameter` for a table, a dictionary or a text."""
+    """Return the records as a list; raises `InvalidParameter` for a table, a dictionary or a text."""
     if isinstance(records, np.ma.MaskedArray):
         require_unmasked(records, where)
     alone = isinstance(records, np.ndarray) and records.ndim == 0
     other = isinstance(records, str | bytes | Mapping) or hasattr(records, "columns")
     if alone or other or not isinstance(records, Iterable):
-        what, why = f"records in a {type(records).__name__}", "its parts are no units' records"
+        what, why = f"records in a {type(records).__name__}", "its items are not the units' records"
         remedy = f"give a list with one record per unit{_of_a_frame(records)}"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
     return list(records)
 
 
 def _of_a_frame(records: object) -> str:
-    """The call that makes a list of a frame's rows, for a remedy; empty for anything but a frame."""
+    """Return the method that lists a frame's rows, for a remedy; empty if `records` is not a frame."""
     calls = ("to_dicts()", "to_pylist()", "to_dict('records')")  # of Polars, PyArrow and pandas
     own = next((call for call in calls if hasattr(records, call.partition("(")[0])), None)
     return "" if own is None else f": frame.{own}"
 
 
 def plain(value: Any) -> Any:
-    """A copy of a record that has none but plain values in it; raises `Unusable` for any other.
+    """Return a copy of a record of plain values only; raises `Unusable` for any other record.
 
-    A class may hold anything, and so may what its methods return.
+    An instance of any other class may refer to other records, and its methods may return them.
     """
     kind = type(value)
     if kind is float:
@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
 
 
 def _record_of(fields: Any, values: tuple[Any, ...], kind: type) -> Any:
-    """A named tuple of a class that has its fields and nothing else of the class that was given."""
+    """Return a named tuple with the same fields and values, without the methods of the given class."""
     if type(fields) is not tuple or {*map(type, fields)} != {str} or len(fields) != len(values):
         raise Unusable(f"{NOT_PLAIN}{type_name(kind)}")
     return _named_tuple(fields)(*map(plain, values))
@@ -94,22 +94,22 @@ def _record_of(fields: Any, values: tuple[Any, ...], kind: type) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _named_tuple(fields: tuple[str, ...]) -> Any:
-    return namedtuple("Record", fields, rename=True)  # noqa: PYI024  (of fields that are not known here)
+    return namedtuple("Record", fields, rename=True)  # noqa: PYI024  (the fields are unknown here)
 
 
 def type_name(kind: type) -> str:
-    """A type's name, where it is an ordinary one: a class may be named by data."""
+    """Return a type's name if it is an identifier; otherwise it may contain data."""
     return kind.__name__ if kind.__name__.isidentifier() else "of an odd name"
 
 
 @dataclass(frozen=True)
 class SameRecords:
-    """What tells whether two releases are given the same records in the same order.
+    """A fingerprint of a release's records in order, to compare them with those of another release.
 
     Attributes:
-        number: how many records there are.
-        digest: of their plain values, in order.
-        others: the records that are not plain, in order; they are told apart as objects.
+        number: the number of records.
+        digest: the hash of their plain values, in order.
+        others: the records that are not plain, in order; they are compared by identity.
     """
 
     number: int
@@ -118,26 +118,26 @@ class SameRecords:
 
     @classmethod
     def of(cls, records: Iterable[Any]) -> "SameRecords":
-        """Take the records' values, so that no later change of a record or an array changes the answer."""
+        """Return the fingerprint of the records; a later change of a record does not affect it."""
         given = np.atleast_1d(np.asarray(records)) if isinstance(records, np.ndarray) else list(records)
         digest, others = hashlib.sha256(), []
         for record in given:
             try:
                 text = repr(_written(plain(record)))
-            except Exception:  # noqa: BLE001  (a record may have any methods, and be nested without end)
+            except Exception:  # noqa: BLE001  (a record may have any methods, and contain itself)
                 text = "other"
                 others.append(record)
             digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
         return cls(len(given), digest.hexdigest(), tuple(others))
 
     def same(self, other: "SameRecords", *, plain_alone: bool) -> bool:
-        """Whether they are; with `plain_alone` only plain records have a row, so the others do not matter."""
+        """Return whether the records are the same; `plain_alone` ignores records that are not plain."""
         alike = self.number == other.number and self.digest == other.digest
         return alike and (plain_alone or all(map(operator.is_, self.others, other.others)))
 
 
 def _written(value: Any) -> object:
-    """A plain value in tuples of texts and bytes, which are the same for the same values alone."""
+    """Return tuples of texts and bytes that are equal exactly for equal plain values."""
     kind = type(value)
     if kind is dict:
         return "dict", tuple((_written(key), _written(one)) for key, one in value.items())

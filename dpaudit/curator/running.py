@@ -1,4 +1,4 @@
-"""Run an algorithm through a curator and keep its output and its ledger."""
+"""Run an algorithm through a curator, and return its output and its ledger."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -18,14 +18,14 @@ from dpaudit.ledger.ledger import Header, Ledger, Noise
 
 @runtime_checkable
 class Algorithm(Protocol):
-    """A frozen callable that touches noise only through its curator.
+    """A callable that draws noise only through its curator.
 
-    Any function ``(data, curator) -> output`` is one. It may carry more: ``name``, ``claim`` (a
+    Every function ``(data, curator) -> output`` is one. Optional attributes are ``name``, ``claim`` (a
     `Claim`) and ``parameters`` (public, for the ledger's header).
     """
 
     def __call__(self, data: Any, curator: Curator, /) -> Any:
-        """Compute on the data, releasing what leaves through the curator."""
+        """Compute on the data, and release every output through the curator."""
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,25 @@ def run(
     Args:
         algorithm: any callable ``(data, curator) -> output``.
         data: the private records.
-        claim: what is claimed; left out, the algorithm's own ``claim`` attribute, if it has one.
-        seed: makes the noise repeatable, and the output unfit to publish; left out, the operating
-            system chooses.
+        claim: the claim; by default the algorithm's ``claim`` attribute, if it has one.
+        seed: makes the noise repeatable, and the output unfit to publish; by default the operating system
+            provides the randomness.
         budget: a privacy filter; the ledger's schedule is then ``filtered``.
-        unit: the unit of privacy; left out, the claim's, else ``"record"``.
-        neighbouring: the relation; left out, the claim's, else replace-one.
-        trust_model: left out, the claim's, else central.
-        group_size: the claim is about groups of this many units; sensitivities stay those of one unit, and
-            accounting adds what groups cost.
-        users: under local trust, how many users the ledger covers; left out, the data's ``n_users``, if any.
-        parameters: public parameters for the header; left out, the algorithm's ``parameters``.
-        noise: another source than live noise (noiseless, replayed).
+        unit: the unit of privacy; by default the claim's, or ``"record"``.
+        neighbouring: the relation; by default the claim's, or replace-one.
+        trust_model: the trust model; by default the claim's, or central.
+        group_size: the claim is about groups of this many units; sensitivities remain those of one unit, and
+            the accountants convert to groups.
+        users: under local trust, the number of users that the ledger covers; by default the data's
+            ``n_users``, if any.
+        parameters: public parameters for the header; by default the algorithm's ``parameters``.
+        noise: a source other than live noise (noiseless, replayed).
         transcript: where an auditor keeps queries and outputs.
         public_seed: seeds the public random streams.
-        path: where the ledger is written as it goes; left out, it stays in memory.
+        path: the ledger's file, written during the run; by default the ledger stays in memory.
 
     Raises:
-        DpauditError: what the curator refuses; a ledger file then stays behind as ``<path>.partial``.
+        DpauditError: the curator refuses a release; a ledger file then remains as ``<path>.partial``.
     """
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     stated = parameters if parameters is not None else getattr(algorithm, "parameters", {})
@@ -108,7 +109,7 @@ def run(
         noise=source.description,
     )
     ledger = Ledger(header)
-    if path is not None:  # a header that no file can hold was refused before a file is made
+    if path is not None:  # `Ledger` above refuses an unwritable header before a file exists
         ledger = Ledger(header, LedgerSink(path))
     try:
         curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
@@ -122,7 +123,7 @@ def run(
 
 
 def terms(claim: Claim | None) -> tuple[str, Neighbouring, TrustModel]:
-    """Unit, relation and trust model of a run for a claim: the claim's own, or else the defaults."""
+    """Return unit, relation and trust model of a run: those of the claim, or the defaults."""
     return (
         (claim and claim.unit) or "record",
         (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE,
@@ -131,17 +132,17 @@ def terms(claim: Claim | None) -> tuple[str, Neighbouring, TrustModel]:
 
 
 def about_run(algorithm: object, claim: Claim | None) -> Claim | None:
-    """A claim, left out the algorithm's own, with unit, relation and trust model as a run fills them in."""
+    """Return the claim, by default the algorithm's, with unit, relation and trust model filled in."""
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     return None if claim is None else claim.about(*terms(claim))
 
 
 def _identifier(noise: Noise) -> str | None:
-    """A random identifier; None for a seeded run, which can be repeated to the byte."""
+    """Return a random identifier, or None for a seeded run, whose ledger must be repeatable."""
     return uuid.uuid4().hex if noise.source == "live" and not noise.seeded else None
 
 
 def name_of(algorithm: object) -> str:
-    """An algorithm's own name, else its function's or class's."""
+    """Return the algorithm's `name`, or the name of its function or class."""
     name = getattr(algorithm, "name", None) or getattr(algorithm, "__name__", None)
     return name if isinstance(name, str) else type(algorithm).__name__

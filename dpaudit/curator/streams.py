@@ -1,7 +1,7 @@
 """Releases that answer many queries: streams and functions.
 
 Each is one line of the ledger, written before its first query; every item and every point is recorded and
-replayed by itself.
+replayed separately.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from dpaudit.noise.sums import total
 
 
 class Stream(NeverCopied):
-    """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
+    """The noisy prefix sums of a stream of items of one shape; made by `Curator.stream`."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class Stream(NeverCopied):
         self._number = admitted(admission, release)
 
     def add(self, item: ArrayLike) -> Array:
-        """Add one item, and return the noisy sum of all so far; both of the stream's shape.
+        """Add one item, and return the noisy sum of all items so far; both have the stream's shape.
 
         Args:
-            item: of the stream's shape; in a stream with a bound the contributions that it is the sum of,
-                [n, *shape], one row per unit of privacy, each of which is clipped.
+            item: an array of the stream's shape. In a stream with a bound: contributions [n, *shape], one row
+                per unit of privacy; each is clipped, and the item is their sum.
 
         Raises:
-            InvalidParameter: the item is not finite numbers of the stream's shape (under a
-                ``frobenius`` sensitivity: symmetric).
-            ScheduleBroken: as many items as the mechanism has steps were added before.
+            InvalidParameter: the item is not an array of finite numbers of the stream's shape, or is not
+                symmetric under a ``frobenius`` sensitivity.
+            ScheduleBroken: all steps of the mechanism are used.
         """
         where = f"release {self._release.label!r}"
         exactly = None if self._bound is None else self._summed(item, self._bound)
@@ -82,7 +82,7 @@ class Stream(NeverCopied):
             return self._admission.ask(question)
 
     def _summed(self, contributions: ArrayLike, bound: float) -> OnGrid:
-        """The exact sum of the contributions, each clipped to the bound on a public grid."""
+        """Return the exact sum of the contributions, each clipped to the bound on a public grid."""
         where = f"release {self._release.label!r}"
         rows = doubles(contributions, where)
         if rows.ndim == 0 or rows.shape[1:] != self._shape:
@@ -95,10 +95,10 @@ class Stream(NeverCopied):
 
 
 class NoisyFunction(NeverCopied):
-    """A function with a Gaussian-process path added, drawn where it is called; made by `Curator.function`.
+    """A private function plus a Gaussian-process path, drawn at the requested points.
 
-    The private function `mean` of one point must not change while this object lives. Every component of its
-    value has a path of its own.
+    `Curator.function` makes it. The private function `mean` of one point must not change while this object
+    lives. Every component of its value has an independent path.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class NoisyFunction(NeverCopied):
         self._answers: dict[float, Array] = {}
 
     def __call__(self, points: ArrayLike) -> Array:
-        """The noisy values at points of any shape [...]: [..., *shape].
+        """Return the noisy values [..., *shape] at points of any shape [...].
 
-        A repeated point has the same answer as before, without a new question.
+        A repeated point gets its earlier answer, without a new question.
 
         Raises:
             InvalidParameter: a point or a value is not a finite number, or a value has another shape.
@@ -135,14 +135,14 @@ class NoisyFunction(NeverCopied):
         return np.array(values, dtype=np.float64).reshape(asked.shape + self._shape)
 
     def _draw(self, points: list[float]) -> Array:
-        """The answers at new points: [n, *shape]."""
+        """Return the answers at new points: [n, *shape]."""
         query = np.array([self._value(point) for point in points])
         at = np.array(points)
         question = Question(self._release, self._number, query, query, self._answering, (at, query), at=at)
         return self._admission.ask(question)
 
     def _value(self, point: float) -> Array:
-        """The function's own value at one point."""
+        """Return the private value at one point."""
         value = as_query(self._mean(point), self._release.label)
         if value.shape != self._shape:
             what = f"a value of shape {value.shape} from a function of shape {self._shape}"
@@ -152,7 +152,7 @@ class NoisyFunction(NeverCopied):
 
 
 def admitted(admission: Admission, release: Release) -> int:
-    """Internal: admit a release and record an empty answer, so that one without queries is replayed too."""
+    """Internal: admit a release and record an empty answer, so a stream without queries is replayed too."""
     number = admission.admit(release)
     nothing = np.empty(0)
     admission.ask(Question(release, number, nothing, nothing, release.mechanism.answering()))

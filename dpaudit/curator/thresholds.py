@@ -1,4 +1,4 @@
-"""Comparisons of many values with a threshold, released as one: yes or no, until enough of them said yes."""
+"""Comparisons of many values with a threshold as one release (the sparse vector technique)."""
 
 import math
 
@@ -14,9 +14,9 @@ from dpaudit.noise.bits import NeverCopied
 
 
 class Comparisons(NeverCopied):
-    """Values compared with a noisy threshold, one after another; made by `Curator.sparse_vector`.
+    """Successive comparisons of values with a noisy threshold; made by `Curator.sparse_vector`.
 
-    The threshold's noise is drawn once and never leaves.
+    The threshold's noise is drawn once and stays secret.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class Comparisons(NeverCopied):
 
     @property
     def ended(self) -> bool:
-        """Whether no further value can be compared: enough said yes, or as many as may be were compared."""
+        """Whether all above-threshold answers, or all comparisons of the mechanism, are used."""
         return self._left == 0 or self._asked >= self._most
 
     def above(self, value: float, threshold: float | None = None) -> bool:
-        """Whether the noisy value reaches the noisy threshold.
+        """Return whether the noisy value reaches the noisy threshold.
 
         Args:
             value: private, one number.
-            threshold: public; the one that the object was made with where it is left out.
+            threshold: public; by default the threshold given to `Curator.sparse_vector`.
 
         Raises:
-            InvalidParameter: either is not one finite number.
+            InvalidParameter: the value or the threshold is not one finite number.
             ScheduleBroken: the comparisons have ended.
         """
         query = self._number_of(value, "a value")
@@ -57,8 +57,10 @@ class Comparisons(NeverCopied):
             if self.ended:
                 done = "enough values said yes" if self._left == 0 else f"{self._asked} values were compared"
                 what, where = f"a value after {done}", f"release {self._release.label!r}"
-                why = "the ledger accounts for no more than that"
-                remedy = "ask `ended` first, and make another sparse_vector for more, which is charged anew"
+                why = "the ledger accounts for no further comparison"
+                remedy = (
+                    "check `ended` first; open another sparse_vector, which is charged again, for more values"
+                )
                 raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
             self._asked += 1
             answer = self._admission.ask(

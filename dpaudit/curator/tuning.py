@@ -1,4 +1,4 @@
-"""The best of a secret number of trials, each with a curator of its own that holds it to its releases."""
+"""The best of a secret number of trials; each trial's own curator admits only the listed releases."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,19 +15,20 @@ from dpaudit.mechanisms import Array, PrivateSelection
 from dpaudit.mechanisms.base import BaseMechanism
 from dpaudit.noise.randomness import Randomness
 
-#: The ledger of one trial, its noise, and what takes each release before it is drawn -> the trial's curator.
+#: Makes a trial's curator from its ledger, its noise and a check of each release before it is drawn.
 MakeCurator = Callable[[Ledger, SharedNoise, Callable[[Release], None]], Any]
 
 
 class BestOf:
-    """Draws how many trials there are, runs them, and keeps the best one's output.
+    """Draws the number of trials, runs them, and keeps the output of the best one.
 
     Args:
-        trial: from a curator of its own and the index of a candidate to the score and the output.
-        mechanism: what each trial releases, and the law of their number.
-        candidates: how many there are; each trial tries one of them, all alike.
-        default: what comes out where no trial is made; it has the shape of every output.
-        header: that of the run.
+        trial: receives its own curator and the index of a candidate; returns a score and an output.
+        mechanism: the releases of each trial, and the distribution of the number of trials.
+        candidates: the number of candidates; each trial draws one uniformly.
+        default: the output if no trial is made; it has the shape of every output.
+        header: the header of the run.
+        make: makes a trial's curator.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class BestOf:
         self._header = header.model_copy(update=alone)
 
     def draw(self, randomness: Randomness) -> Array:
-        """The best trial's output; of several that are best, the first one's."""
+        """Return the output of the first trial with the largest score."""
         best, output = -np.inf, self._default
         for _ in range(self._mechanism.repetitions.draw(randomness)):
             score, found = self._run(randomness)
@@ -60,7 +61,7 @@ class BestOf:
             one = next(listed, None)
             if one is None or release is None:
                 fits = one is None and release is None
-            else:  # clipping may say more of a sensitivity than the mechanism's author did, and never less
+            else:  # a clipped sensitivity may stand for a declared one, but not the reverse
                 costs = [(each.mechanism.dominating_pair(), each.count) for each in (one, release)]
                 fits = (
                     costs[0] == costs[1]
@@ -94,7 +95,7 @@ def _declared(mechanism: BaseMechanism) -> bool:
 
 
 def best_of(admission: Admission, release: Release, draws: BestOf, default: Array) -> Array:
-    """Admit the release, and answer it; what the data say is in the trials alone."""
+    """Admit the release and answer it; only the trials see the data."""
     number = admission.admit(release)
 
     def answer(_: Array, randomness: Randomness) -> Array:

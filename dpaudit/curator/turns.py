@@ -1,4 +1,4 @@
-"""Sums over the units whose turn it is, step by step, as one release."""
+"""Sums over the units scheduled for each step, as one release."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +17,9 @@ from dpaudit.noise.sums import total
 
 
 class SampledStream(NeverCopied):
-    """Noisy sums of units' rows, each over those whose turn it is; made by `Curator.sampled_stream`.
+    """Noisy sums over the units scheduled for each step; made by `Curator.sampled_stream`.
 
-    Whose turn is when stays in the mechanism, which draws it once for every unit.
+    The mechanism draws the participation schedule once and keeps it secret.
     """
 
     def __init__(
@@ -37,15 +37,15 @@ class SampledStream(NeverCopied):
         self._number = admitted(admission, release)
 
     def add(self, contributions: ArrayLike) -> Array:
-        """The noisy sum of this step's rows, or of all steps' so far where noise is correlated.
+        """Return the noisy sum of this step's rows, or of all steps so far if the noise is correlated.
 
         Args:
-            contributions: [n, *shape], one row per unit of privacy, the same unit's at the same place in
-                every step. Give all of them: those whose turn it is not are left out here.
+            contributions: [n, *shape], one row for every unit of privacy, in the same order in every step.
+                Rows of units that are not scheduled for this step are ignored.
 
         Raises:
             InvalidParameter: the rows are not numbers of the stream's shape.
-            ScheduleBroken: all steps were taken before.
+            ScheduleBroken: all steps of the mechanism are used.
         """
         given = doubles(contributions, self._where)
         if given.ndim == 0 or given.shape[1:] != self._shape:
@@ -57,7 +57,7 @@ class SampledStream(NeverCopied):
         with self._admission.lock:
             if self._taken == self._mechanism.length:
                 what = f"step {self._taken + 1} of a stream of {self._mechanism.length} steps"
-                why = "no unit has a turn in it"
+                why = "no unit is scheduled for it"
                 remedy = "give the mechanism as many steps as the stream may take"
                 raise ScheduleBroken(what, where=self._where, why=why, remedy=remedy)
             self._taken += 1

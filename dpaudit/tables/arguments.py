@@ -113,7 +113,7 @@ def group_keys(frame: Frame, names: tuple[str, ...], keys: Any) -> tuple[Key, ..
     )
     if not found or wrong:
         what = "no keys" if not found else f"keys that are not one value for each of {', '.join(names)}"
-        why = "which groups exist must be public: read off private rows they reveal that a unit has them"
+        why = "the list of groups must be public: groups read from private rows reveal that a unit has them"
         remedy = "give the public values, or choose them by select_keys"
         raise InvalidParameter(what, where="group_by(keys=)", why=why, remedy=remedy)
     for i, name in enumerate(names):

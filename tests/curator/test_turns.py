@@ -251,7 +251,7 @@ def test_a_sample_of_what_is_justified_takes_one() -> None:
 
 
 def test_no_curator_runs_a_mixture_and_it_says_why() -> None:
-    with pytest.raises(InvalidParameter, match="by what chance a unit moves a query no value shows"):
+    with pytest.raises(InvalidParameter, match="a value does not reveal the sampling probability"):
         curator().release(1.0, MIXTURE, label="it")
 
 
