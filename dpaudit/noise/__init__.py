@@ -1,1 +1,1 @@
-"""Exact noise: fair bits, the public grid of outputs, and integers that stand for values on it."""
+"""Exact noise: fair bits, the public grid of outputs, and values as integers on that grid."""

@@ -1,4 +1,4 @@
-"""Independent fair bits: the operating system's for every draw that guards privacy, a seed's for tests."""
+"""Independent fair bits: from the operating system for private runs, from a seed for tests."""
 
 import io
 import os
@@ -13,38 +13,38 @@ from numpy.typing import NDArray
 
 from dpaudit.errors import InvalidParameter
 
-_BLOCK = 16384  # bytes read at once: a system call costs more than the first few hundred bytes that it brings
+_BLOCK = 16384  # bytes read at once: a system call costs more than reading a few hundred bytes
 _SEEDED_BLOCK = 512
 
-#: As Python was built with it: what stands in its place in `os`, as tests put it there, draws no noise.
+#: The original function: a replacement in `os`, as tests install it, never draws noise.
 _urandom: Callable[[int], bytes] = vars(sys.modules[os.name])["urandom"]
 
 
 class NeverCopied:
-    """What draws noise, and therefore must exist once: copying and pickling raise `InvalidParameter`."""
+    """Base class of objects that draw noise: copying and pickling raise `InvalidParameter`."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise InvalidParameter(
             f"a copy of {type(self).__name__}",
             where=type(self).__name__,
-            why="two copies could draw the same noise, which their outputs would then reveal",
-            remedy="make a new one where it is needed: a curator for every run",
+            why="two copies could draw the same noise, and their outputs would reveal it",
+            remedy="make a new object for each use, for example one curator for every run",
         )
 
 
 class Bits(NeverCopied, ABC):
-    """Independent fair bits, as words, as integers of a given width, and as integers below a bound."""
+    """Independent fair bits: as 64-bit words, integers of a given width, or integers below a bound."""
 
     @abstractmethod
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words: [count], read-only."""
+        """Return uniform 64-bit words: [count], read-only."""
 
     @abstractmethod
     def take(self, width: int) -> int:
-        """A uniform integer in [0, 2^width)."""
+        """Return a uniform integer in [0, 2^width)."""
 
     def below(self, bound: int) -> int:
-        """A uniform integer in [0, bound), by rejection: every one exactly equally likely."""
+        """Return an exactly uniform integer in [0, bound), by rejection."""
         width = (bound - 1).bit_length()
         while True:
             candidate = self.take(width)
@@ -53,10 +53,10 @@ class Bits(NeverCopied, ABC):
 
 
 class OperatingSystemBits(Bits):
-    """Bits of `os.urandom`. An instance holds none of them, so that there is no state to copy.
+    """Bits of `os.urandom`; an instance holds no bits, so it has no state to copy.
 
-    Bits that were read ahead are kept for each process and thread by itself, and dropped in the child of a
-    fork, where the parent goes on to use them.
+    Each thread of each process buffers its own bits. A forked child drops the buffer, because the parent
+    will use those bits.
     """
 
     def words(self, count: int) -> NDArray[np.uint64]:
@@ -64,12 +64,12 @@ class OperatingSystemBits(Bits):
         return np.frombuffer(_read(8 * count), dtype=np.uint64)
 
     def take(self, width: int) -> int:
-        """As `Bits.take`; the rest of the last byte is thrown away."""
+        """As `Bits.take`; discard the rest of the last byte."""
         return int.from_bytes(_read((width + 7) // 8), "little") >> (-width % 8)
 
 
 class SeededBits(Bits):
-    """Bits of a numpy generator: repeatable, for tests and for runs that cannot be published."""
+    """Repeatable bits of a numpy generator, for tests and for runs that must not be published."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
@@ -92,7 +92,7 @@ class SeededBits(Bits):
 
 
 class _Ahead(threading.local):
-    """Bytes that this thread read ahead, and the process that read them."""
+    """This thread's buffered bytes, and the process that read them."""
 
     process = -1
     block = io.BytesIO()
@@ -102,22 +102,22 @@ _ahead = _Ahead()
 
 
 def _forget() -> None:
-    """Drop what this thread read ahead; in the child of a fork no other thread goes on."""
+    """Drop this thread's buffered bytes; a forked child has no other thread."""
     _ahead.process, _ahead.block = os.getpid(), io.BytesIO()
 
 
-if hasattr(os, "register_at_fork"):  # where there are forks
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_forget)
 
 
 def _read(size: int) -> bytes:
-    """That many bytes, which were and will be given to nobody else."""
+    """Return `size` bytes and use each byte only once."""
     if size > _BLOCK:
         return _urandom(size)
-    if _ahead.process != os.getpid():  # a fork made in C calls none of Python's hooks
+    if _ahead.process != os.getpid():  # a fork in C code does not call Python's hooks
         _forget()
     while True:
-        # BytesIO takes bytes and moves on in one step: a signal handler that draws here gets others.
+        # BytesIO reads and advances in one step, so a signal handler that draws here gets other bytes.
         taken = _ahead.block.read(size)
         if len(taken) == size:
             return taken

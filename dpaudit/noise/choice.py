@@ -1,4 +1,4 @@
-"""Coins and choices with the stated probabilities, exactly."""
+"""Coins and random choices with exactly the stated probabilities."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from dpaudit.noise.continuous import LAPLACE, MARGIN
 from dpaudit.noise.grid import Array
 from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint, floor, order
 
-#: How far shares in doubles may be off, of up to `_MOST_IN_DOUBLES` candidates: log weights are at most 746
-#: apart and 2^-51 off relatively, exponentials 2^-45, and each sum of two adds 2^-53.
+#: The largest error of cumulative shares in doubles, for up to `_MOST_IN_DOUBLES` candidates. Log weights
+#: differ by at most 746 and have relative error 2^-51, exponentials 2^-45, and each addition adds 2^-53.
 _SHARE_MARGIN = 2.0**-30
 _MOST_IN_DOUBLES = 1 << 20
 
 
 def coins(bits: Bits, count: int, probability: Callable[[], Ball]) -> NDArray[np.bool_]:
-    """Independent coins that are True with this probability, computed anew for every precision: [count]."""
+    """Draw independent coins [count] that are True with a probability.
+
+    `probability` computes an enclosure at the current precision.
+    """
     words = bits.words(count)
     with flint().ctx.workprec(4 * WORD):
         scaled = probability() * flint().arb(2) ** WORD
         first = floor(scaled)
-    if first is None:  # so near to a multiple of 2^-64 that every word is decided by itself
+    if first is None:  # too near a multiple of 2^-64: decide every word separately
         return np.array([Uniform(bits, int(w)).below(probability) for w in words], dtype=np.bool_)
     if first >= 2**WORD:
         return np.ones(count, dtype=np.bool_)
@@ -38,12 +41,12 @@ def coins(bits: Bits, count: int, probability: Callable[[], Ball]) -> NDArray[np
 
 
 def sampled(bits: Bits, count: int, rate: float) -> NDArray[np.bool_]:
-    """Coins with the probability that the double `rate` in [0, 1] is."""
+    """Draw coins [count] that are True with probability exactly the double `rate` in [0, 1]."""
     return coins(bits, count, functools.partial(exact, rate))
 
 
 def subset(bits: Bits, count: int, size: int) -> NDArray[np.bool_]:
-    """True for `size` of `count`, every choice of so many equally likely: [count]; Floyd's method."""
+    """Draw a uniform subset of `size` among `count` items, as a mask [count], by Floyd's method."""
     fewer = min(size, count - size)
     found: set[int] = set()
     for last in range(count - fewer, count):
@@ -55,18 +58,22 @@ def subset(bits: Bits, count: int, size: int) -> NDArray[np.bool_]:
 
 
 def responses(bits: Bits, value: Array, epsilon: float, categories: int) -> Array:
-    """Every category kept with probability 1/(1 + (categories - 1) e^-epsilon), else another, all alike."""
+    """Apply randomized response to each category.
+
+    A category is kept with probability 1/(1 + (categories - 1) e^-epsilon), and otherwise replaced by a
+    uniform other category.
+    """
 
     def kept() -> Ball:
         return 1 / (1 + (categories - 1) * (-exact(epsilon)).exp())
 
     other = _below(bits, value.size, categories - 1).astype(np.float64).reshape(value.shape)
-    other += other >= value  # one of the others, without the true one
+    other += other >= value  # skip the true category
     return np.where(coins(bits, value.size, kept).reshape(value.shape), value, other)
 
 
 def _below(bits: Bits, count: int, bound: int) -> NDArray[np.uint64]:
-    """Uniform integers in [0, bound): [count], by rejection."""
+    """Draw uniform integers in [0, bound): [count], by rejection."""
     most = np.uint64(2**WORD - 2**WORD % bound - 1)
     words = bits.words(count)
     while (rejected := words > most).any():
@@ -76,7 +83,7 @@ def _below(bits: Bits, count: int, bound: int) -> NDArray[np.uint64]:
 
 
 def choose(bits: Bits, scores: Array, factor: Fraction) -> int:
-    """An index i with probability proportional to exp(factor scores[i]); scores [k], k at least 1."""
+    """Draw an index i with probability proportional to exp(factor scores[i]); scores [k], k at least 1."""
     uniform = Uniform(bits)
     with np.errstate(over="ignore", under="ignore"):
         shifted = (scores - scores.max()) * float(factor)
@@ -94,7 +101,7 @@ def choose(bits: Bits, scores: Array, factor: Fraction) -> int:
         for score in scores.tolist():
             reached.append(reached[-1] + ((exact(score) - best) * exact(factor)).exp())
         at = u * reached[-1]
-        # Every index whose part of the line may hold the point.
+        # Every index whose interval may contain the point.
         possible = [i for i in range(len(scores)) if not (at < reached[i] or at > reached[i + 1])]
         return possible[0] if len(possible) == 1 else None
 
@@ -102,9 +109,11 @@ def choose(bits: Bits, scores: Array, factor: Fraction) -> int:
 
 
 def permute_and_flip(bits: Bits, scores: Array, factor: Fraction) -> int:
-    """The index of the first of scores [k], in random order, whose coin of exp(factor (score - best)) shows.
+    """Return the index that the permute-and-flip mechanism selects from scores [k].
 
-    All coins are thrown, and one of those that show is drawn, all alike: the first in random order is that.
+    Permute-and-flip visits the scores in random order and returns the first one whose coin, with probability
+    exp(factor (score - best)), is true. Equivalently, this throws all coins and draws uniformly from the
+    indices with a true coin.
     """
     words = bits.words(len(scores))
     best = float(scores.max())
@@ -125,11 +134,11 @@ def _chance(score: float, best: float, factor: Fraction) -> Ball:
 
 
 def noisy_max(bits: Bits, scores: Array, factor: Fraction) -> int:
-    """The index where factor scores[i] plus independent Laplace noise of scale 1 is largest; scores [k]."""
+    """Return the index of the largest factor scores[i] plus independent Laplace(1) noise; scores [k]."""
     words = bits.words(len(scores))
     signs = np.where(words >> np.uint64(WORD - 1), -1.0, 1.0)
     rest = words & np.uint64(2 ** (WORD - 1) - 1)
-    # A sign, and the first 63 bits of a number u in [0, 1/2), as for `continuous.floors`.
+    # As in `continuous.floors`: a sign, and the first 63 bits of a number u in [0, 1/2).
     u = np.maximum(rest.view(np.int64) * 2.0**-WORD, 2.0**-WORD)
     away = -LAPLACE.quantile(u)
     best = float(scores.max())
@@ -157,10 +166,10 @@ def noisy_max(bits: Bits, scores: Array, factor: Fraction) -> int:
 
 
 def negative_binomial(bits: Bits, eta: float, gamma: float) -> int:
-    """K >= 1, P(K = k) proportional to (1 - gamma)^k times (eta + i)/(i + 1) over i in 0 .. k - 1.
+    """Draw K >= 1, P(K = k) proportional to (1 - gamma)^k times prod over i < k of (eta + i)/(i + 1).
 
-    With the factor of i = 0 left out where eta = 0. The first probability is that over the sum, (1 - gamma)
-    eta/(gamma^-eta - 1), or (1 - gamma)/log(1/gamma).
+    For eta = 0 the factor of i = 0 is left out. P(K = 1) is (1 - gamma) eta/(gamma^-eta - 1), or
+    (1 - gamma)/log(1/gamma) for eta = 0.
     """
 
     def first() -> Ball:
@@ -182,7 +191,10 @@ def _exponential(exponent: float) -> Ball:
 
 
 def _counted(bits: Bits, least: int, first: Callable[[], Ball], ratio: Callable[[int], Ball]) -> int:
-    """The integer k >= `least` with P(< k) <= U < P(<= k), each probability `ratio(k)` times the last one."""
+    """Return the integer k >= `least` with P(< k) <= U < P(<= k).
+
+    P(`least`) is `first()`, and P(k + 1) is `ratio(k)` times P(k).
+    """
 
     def decision(u: Ball) -> int | None:
         k, mass, reached = least, first(), flint().arb(0)

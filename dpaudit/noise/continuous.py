@@ -1,15 +1,16 @@
-"""Continuous noise, released as the integers that real numbers on a grid are rounded to.
+"""Continuous noise, rounded exactly to integers on a public grid.
 
-For a value v, noise of scale s and a grid g = 2^e that is public, m = floor((v + s Z)/g + 1/2) is computed
-exactly, Z being a real random number. It is a function of v + s Z, so whatever is proved of the real-valued
+For a value v, noise of scale s, a real random number Z and a public grid g = 2^e, this module computes
+m = floor((v + s Z)/g + 1/2) exactly. It is a function of v + s Z, so every guarantee of the real-valued
 mechanism holds for m: rounding is post-processing.
 
-A word of 64 fair bits gives Z's sign and the first 63 bits of a uniform u in (0, 1/2), and |Z| is minus the
-law's quantile at u. Doubles enclose v/g + (s/g) Z; where both ends of the enclosure have the same floor, that
-is m, and elsewhere, about once in 16,000 draws, more bits and ball arithmetic decide.
+A word of 64 fair bits gives the sign of Z and the first 63 bits of a uniform u in (0, 1/2); |Z| is minus the
+quantile at u. Doubles enclose v/g + (s/g) Z. If both ends of the enclosure have the same floor, that is m;
+otherwise, about once in 16,000 draws, more bits and ball arithmetic decide.
 
-What is assumed of the libraries: the relative error of scipy's `ndtri` and numpy's `log` is at most 2^-47 on
-(0, 1/2). `ndtri` measured 2^-50, `log` 2^-52; tests/noise holds both against ball arithmetic.
+Assumption on the libraries: the relative error of scipy's `ndtri` and numpy's `log` is at most 2^-47 on
+(0, 1/2). The measured errors are 2^-50 for `ndtri` and 2^-52 for `log`; tests/noise compares both with ball
+arithmetic.
 """
 
 from __future__ import annotations
@@ -38,26 +39,26 @@ from dpaudit.noise.grid import (
 )
 from dpaudit.noise.reals import WORD, Ball, Uniform, exact, flint, floor
 
-#: The assumed relative error of a quantile, and a little more for the products and sums made from it.
+#: The assumed relative error of a quantile, plus the rounding of the products and sums computed from it.
 MARGIN = 2.0**-47 + 2.0**-50
 #: The error of offsets near 1/2, in steps of the grid.
 OFFSET_MARGIN = 2.0**-46
-#: With more steps in a scale, doubles would decide hardly any draw.
+#: For more grid steps per scale, doubles would decide almost no draw.
 _MOST_STEPS = 2.0**50
-_DIGITS_IN_REST = 52  # that `split` keeps of a value on a finer grid
-_CHUNK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
-_FEW = 4  # numbers, so few that each takes less time by itself than all do together
+_DIGITS_IN_REST = 52  # bits below the grid that `split` keeps
+_CHUNK = 1 << 14  # numbers per chunk, which fits into the processor's cache
+_FEW = 4  # up to this many numbers, a loop is faster than array operations
 _LOW_BITS = 2**63 - 1
 _LOW = np.uint64(_LOW_BITS)
 
 
 @dataclass(frozen=True)
 class Law:
-    """A symmetric law, by its quantiles at u in (0, 1/2): numbers below 0.
+    """A symmetric distribution, given by its (negative) quantiles at u in (0, 1/2).
 
     Attributes:
-        quantile: in doubles, of any shape, u with it.
-        ball: in ball arithmetic.
+        quantile: the quantile function for doubles of any shape.
+        ball: the quantile function in ball arithmetic.
         steepness: a bound on the change of the quantile when log(u) changes by 1.
     """
 
@@ -75,19 +76,19 @@ LAPLACE = Law(lambda u: np.log(u + u), lambda u: (2 * u).log(), 1.0)
 
 @dataclass(frozen=True)
 class Scale:
-    """A noise's scale in steps of the grid: as a double, at most 2^-52 off relatively, and as a ball."""
+    """A noise scale in steps of the grid: as a double with relative error at most 2^-52, and as a ball."""
 
     steps: float
     ball: Callable[[], Ball]
 
     @classmethod
     def of(cls, scale: float, exponent: int) -> Scale:
-        """A scale that is a double, on the grid 2^exponent."""
+        """Return the scale of a double on the grid 2^exponent."""
         steps = math.ldexp(scale, -exponent)
         return cls(steps, lambda: exact(steps))
 
     def over_root_two(self) -> Scale:
-        """This scale divided by the root of 2."""
+        """Return this scale divided by the root of 2."""
         return Scale(self.steps * 0.5**0.5, lambda: self.ball() / flint().arb(2).sqrt())
 
 
@@ -100,15 +101,15 @@ def floors(
     *,
     mirrored: bool = False,
 ) -> NDArray[Any]:
-    """floor(offset + scale Z) for independent Z of the law, exactly: [n] integers.
+    """Return floor(offset + scale Z), exactly, for independent Z: [n] integers.
 
     Args:
-        bits: where the bits come from.
-        law: of Z.
-        scale: of the noise.
-        offset: [n], in [-1, 2], known up to `OFFSET_MARGIN`.
-        exactly: the offset at a position as a ball.
-        mirrored: sign(Z) floor(offset + scale |Z|) instead, for offsets >= 0.
+        bits: the source of bits.
+        law: the distribution of Z.
+        scale: the scale of the noise.
+        offset: [n], in [-1, 2], with error at most `OFFSET_MARGIN`.
+        exactly: returns the offset at an index as a ball.
+        mirrored: return sign(Z) floor(offset + scale |Z|) instead, for offsets >= 0.
     """
     if len(offset) <= _FEW or scale.steps > _MOST_STEPS:
         one_by_one = []
@@ -123,12 +124,12 @@ def floors(
     for start in range(0, len(offset), _CHUNK):
         near = offset[start : start + _CHUNK]
         words = bits.words(len(near))
-        # Where the bits are 0, or nearly, they are too few, and the draw is settled below.
+        # For u near 0, 63 bits are too few, and `_settle` decides below.
         u = np.maximum((words & _LOW).view(np.int64) * 2.0**-WORD, 2.0**-WORD)
         away = law.quantile(u) * -scale.steps
-        # u is known up to 2^-64, and was rounded to 53 bits.
+        # u has error 2^-64 from the missing bits, and was rounded to 53 bits.
         error = law.steepness * scale.steps * (2.0**-WORD / u + 2.0**-52) + (MARGIN * away + OFFSET_MARGIN)
-        # A word's first bit is the sign of the double that has the same bits.
+        # A word's first bit is the sign bit of the double with the same bits.
         at = near + (away if mirrored else np.copysign(away, words.view(np.float64)))
         lowest = np.floor(at - error)
         undecided = (lowest != np.floor(at + error)) | (u < 2.0**-44)
@@ -143,7 +144,7 @@ def floors(
 
 
 def cell(law: Law, scale: Scale, sign: int, offset: Callable[[], Ball]) -> Callable[[Ball], int | None]:
-    """floor(offset + scale Z) as a decision about u, where Z has this sign and |Z| the quantile at u."""
+    """Return the decision u -> floor(offset + scale Z), for Z with this sign and |Z| = -quantile(u)."""
 
     def decision(u: Ball) -> int | None:
         return floor(offset() - sign * law.ball(u) * scale.ball())
@@ -152,7 +153,7 @@ def cell(law: Law, scale: Scale, sign: int, offset: Callable[[], Ball]) -> Calla
 
 
 def _decided(law: Law, scale: Scale, word: int, near: float, *, mirrored: bool) -> int | None:
-    """One entry of `floors` from its first word, in doubles as there; None where they do not tell."""
+    """Return one entry of `floors` from its first word in doubles, or None if they do not decide."""
     u = max((word & _LOW_BITS) * 2.0**-WORD, 2.0**-WORD)
     if u < 2.0**-44 or scale.steps > _MOST_STEPS:
         return None
@@ -168,16 +169,16 @@ def _decided(law: Law, scale: Scale, word: int, near: float, *, mirrored: bool) 
 def _settle(
     bits: Bits, law: Law, scale: Scale, word: int, offset: Callable[[], Ball], *, mirrored: bool
 ) -> int:
-    """One entry of `floors`, from its first word, in ball arithmetic."""
+    """Return one entry of `floors` from its first word, in ball arithmetic."""
     sign = -1 if word >> (WORD - 1) else 1
-    # The 64 bits of the word without its sign are the first of a number in [0, 1/2).
+    # The word without its sign bit holds the first 64 bits of a number in [0, 1/2).
     uniform = Uniform(bits, word & _LOW_BITS)
     found = int(uniform.decide(cell(law, scale, 1 if mirrored else sign, offset)))
     return sign * found if mirrored else found
 
 
 def gaussian(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> OnGrid:
-    """The value plus Gaussian noise of standard deviation `sigma`, rounded to the grid of `sigma`.
+    """Return the value plus Gaussian noise of standard deviation `sigma`, rounded to the grid of `sigma`.
 
     Raises:
         InvalidParameter: the grid would be finer than 2^-1000, or the value is too large for it.
@@ -186,14 +187,15 @@ def gaussian(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> OnG
 
 
 def laplace(bits: Bits, value: Array | OnGrid, scale: float, where: str) -> OnGrid:
-    """The value plus Laplace noise of scale `scale`; as `gaussian`."""
+    """Return the value plus Laplace noise of scale `scale`, rounded as in `gaussian`."""
     return _rounded(bits, LAPLACE, value, scale, where)
 
 
 def symmetric(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> OnGrid:
-    """Symmetric matrices [..., d, d] plus symmetric noise, of which `sigma` is that of the diagonal.
+    """Return symmetric matrices [..., d, d] plus symmetric noise, rounded as in `gaussian`.
 
-    An entry off the diagonal has variance sigma^2/2; it is rounded to the same grid. As `gaussian`.
+    The noise has variance sigma^2 on the diagonal and sigma^2/2 off it; both are rounded to the grid of
+    `sigma`.
     """
     at = Position.of(value, grid(sigma, where), where)
     rows, columns = np.triu_indices(at.whole.shape[-1])
@@ -219,7 +221,7 @@ def _rounded(bits: Bits, law: Law, value: Array | OnGrid, scale: float, where: s
 class Position:
     """Values as (whole + rest) 2^exponent, entry by entry.
 
-    `rest` is known to 2^-53; `digits`, where it is not None, holds it exactly, in steps of 2^-`below`.
+    `rest` has error at most 2^-53; `digits`, if not None, holds the exact rest in steps of 2^-`below`.
     """
 
     whole: NDArray[np.int64]
@@ -230,16 +232,16 @@ class Position:
 
     @classmethod
     def of(cls, value: Array | OnGrid, exponent: int, where: str) -> Position:
-        """Split values; raises `InvalidParameter` where one is too large for the grid."""
+        """Split values; raises `InvalidParameter` if one is too large for the grid."""
         if exponent > 0 and not isinstance(value, OnGrid):
             require_in_reach(value, exponent, where)
-            # A number far below a coarse grid is released like any other: an error would reveal it.
+            # A number far below a coarse grid must not raise: the error would reveal it.
             value = value if fits_grid(value, exponent) else digits_of(value)
         below = 0 if not isinstance(value, OnGrid) else exponent - value.exponent
         if not isinstance(value, OnGrid) or below <= _DIGITS_IN_REST:
             return cls(*split(value, exponent, where), exponent)
         integers = value.integers.astype(object)
-        # An array without axes comes out of an operation as a bare integer.
+        # Arithmetic on an array without axes returns a bare integer.
         rounded = np.asarray((integers + (1 << (below - 1))) >> below, dtype=object)
         whole, _ = split(OnGrid(rounded, exponent), exponent, where)
         digits = np.asarray(integers - (rounded << below), dtype=object)
@@ -247,7 +249,7 @@ class Position:
         return cls(whole.astype(np.int64), rest, exponent, digits, below)
 
     def moved(self, bits: Bits, law: Law, scale: Scale, entries: NDArray[np.int64] | None = None) -> Any:
-        """floor(rest + noise + 1/2) of all entries, or of those at some flat positions: [n]."""
+        """Return floor(rest + noise + 1/2) for all entries, or for the given flat indices: [n]."""
         flat = self.rest.ravel() if entries is None else self.rest.ravel()[entries]
 
         def exactly(i: int) -> Ball:
@@ -256,21 +258,21 @@ class Position:
         return floors(bits, law, scale, 0.5 + flat, exactly)
 
     def offset(self, place: int) -> Ball:
-        """rest + 1/2 at a flat position."""
+        """Return rest + 1/2 at a flat index."""
         if self.digits is None:
             return exact(float(self.rest.ravel()[place])) + exact(0.5)
         return exact(Fraction(int(self.digits.ravel()[place]), 1 << self.below)) + exact(0.5)
 
 
 def nearest_doubles(bits: Bits, value: Array, scale: float) -> Array:
-    """The real numbers value + scale Z, Z normal, each rounded to the nearest double: any shape.
+    """Return the real numbers value + scale Z, Z normal, each rounded to the nearest double: any shape.
 
-    Rounding to doubles is a function of the real number, too. It needs no grid, which a private scale could
-    not choose.
+    Rounding to doubles is post-processing too, and needs no public grid; a private scale must not determine
+    one.
     """
     noisy = []
     for entry in value.ravel().tolist():
-        word = bits.take(2 * WORD)  # a sign, and a number in [0, 1/2)
+        word = bits.take(2 * WORD)  # a sign and a number in [0, 1/2)
         signed = scale if word >> (2 * WORD - 1) else -scale
 
         def decision(u: Ball, v: float = entry, signed: float = signed) -> float | None:
@@ -282,7 +284,7 @@ def nearest_doubles(bits: Bits, value: Array, scale: float) -> Array:
 
 
 def _nearest(number: Ball) -> float | None:
-    """The nearest double; None where the enclosure does not tell."""
+    """Return the nearest double, or None if the enclosure does not decide."""
     if not number.is_finite():
         return None
     low, high = (nearest_double(*map(int, end.man_exp())) for end in (number.lower(), number.upper()))

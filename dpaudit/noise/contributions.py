@@ -1,4 +1,4 @@
-"""What each unit contributes to a sum, held to a bound in the integers of a grid, whatever it holds."""
+"""Each unit's contribution to a sum, clipped exactly to a bound and rounded to integers on a grid."""
 
 import math
 from fractions import Fraction
@@ -13,16 +13,16 @@ from dpaudit.noise.sums import total
 
 
 def holding_whole(bound: float) -> float:
-    """The bound, or the next double if it is the root of a whole number, rounded down.
+    """Return the bound, or the next double if it is a rounded-down root of a whole number.
 
-    A unit with three increments has norm sqrt(3), which the double of that name may be just below.
+    A unit with three increments has norm sqrt(3); the double `math.sqrt(3)` may be slightly smaller.
     """
     square = Fraction(bound) ** 2 if math.isfinite(bound) else Fraction(0)
     return math.nextafter(bound, math.inf) if 0 < round(square) - square <= square / 2**52 else bound
 
 
 def square_above(bound: float) -> float:
-    """The bound's square, rounded up: the norm of the outer product of a vector at the bound."""
+    """Return the bound's square, rounded up: the norm of the outer product of a vector at the bound."""
     square = bound * abs(bound)  # a negative bound is refused
     low = math.isfinite(square) and Fraction(square) < Fraction(bound) ** 2
     return math.nextafter(square, math.inf) if low else square
@@ -33,16 +33,16 @@ def clip_rows(
 ) -> OnGrid:
     """Scale each row down to at most `bound` in `norm`, and round its entries towards zero to a grid.
 
-    The norm of every row of the result is at most the bound, exactly: rows are scaled in doubles, and the
-    norms of the integers that come of it are compared as integers. A row with a NaN or an infinity becomes
-    zero: an abort would reveal that such a record exists.
+    The norm of every resulting row is at most the bound, exactly: rows are scaled in doubles, and the norms
+    of the resulting integers are compared as integers. A row with a NaN or an infinity becomes zero: an error
+    would reveal that such a record exists.
 
     Args:
         contributions: [n, ...], one row per unit.
         bound: the largest norm of a clipped row, below 2^40 steps.
-        norm: ``"l1"`` or a Euclidean one, over all of a row's entries.
-        exponent: of the grid.
-        nonnegative: clip entries at 0 from below first.
+        norm: ``"l1"`` or a Euclidean norm, over all entries of a row.
+        exponent: the exponent of the grid.
+        nonnegative: set negative entries to 0 first.
 
     Returns:
         [n, ...], on the grid.
@@ -56,7 +56,7 @@ def clip_rows(
         rows = np.where(finite, rows, 0.0)
     if nonnegative:
         rows = np.maximum(rows, 0.0)
-    # Scaled to the largest entry first, so that squares neither overflow nor vanish.
+    # Divide by the largest entry first, so that squares neither overflow nor underflow.
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     shrunk = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     length = (
@@ -64,7 +64,7 @@ def clip_rows(
         if norm == "l1"
         else np.linalg.norm(shrunk, axis=1, keepdims=True)
     )
-    # A row is too long if largest * length > bound, asked without a product that could overflow.
+    # A row is too long if largest * length > bound; this form cannot overflow.
     most = np.divide(bound, length, out=np.full_like(length, bound), where=length > 0)
     clipped = np.where(largest > most, shrunk * most, rows)
     # A power of two changes no digit, and the conversion rounds towards zero.
@@ -76,25 +76,25 @@ def clip_rows(
 
 
 def _shortened(row: list[int], limit: int, norm: str) -> list[int]:
-    """A row that exceeds the limit, scaled down to it and each entry rounded towards zero."""
-    # At least the row's norm, and at most the bound: their ratio times the row fits.
+    """Return a row above the limit, scaled down to it, with each entry rounded towards zero."""
+    # `size` is at least the row's norm and `radius` at most the bound, so the scaled row fits.
     size = sum(map(abs, row)) if norm == "l1" else math.isqrt(sum(m * m for m in row)) + 1
     radius = limit if norm == "l1" else math.isqrt(limit)
     return [abs(m) * radius // size * (1 if m > 0 else -1) for m in row]
 
 
 def _limit(bound: float, norm: str, exponent: int) -> int:
-    """The largest sum of magnitudes (L1) or of squares, in steps of the grid, of a row within the bound."""
+    """Return the largest sum of magnitudes (L1) or of squares of a row within the bound, in grid steps."""
     steps = Fraction(bound) / Fraction(2) ** exponent
     return math.floor(steps if norm == "l1" else steps**2)
 
 
 def _too_long(rows: NDArray[np.int64], limit: int, norm: str) -> NDArray[np.bool_]:
-    """Which rows [n, d] exceed the limit, exactly; their norms are at most 2^41."""
+    """Return a mask [n] of the rows [n, d] above the limit, exactly; the rows' norms are at most 2^41."""
     if norm == "l1":
         return np.asarray(np.abs(rows).sum(axis=1) > limit)
     doubles = rows.astype(np.float64)
-    # Each of d squares and d sums is rounded once, by at most 2^-53 of itself.
+    # Each of d squares and d sums is rounded once, with relative error at most 2^-53.
     found: NDArray[np.bool_] = np.einsum("ij,ij->i", doubles, doubles) >= limit * (
         1 - (rows.shape[1] + 4) * 2.0**-52
     )
@@ -114,17 +114,17 @@ def _too_long(rows: NDArray[np.int64], limit: int, norm: str) -> NDArray[np.bool
 def count_cells(
     cells: NDArray[np.integer], shape: tuple[int, ...], bound: float, norm: str, exponent: int
 ) -> OnGrid:
-    """A table of counts, to which each unit adds its increments, scaled down to `bound` in `norm`.
+    """Return a table of counts; each unit's increments are scaled down to `bound` in `norm`.
 
-    A unit past the bound counts the most steps of the grid for each increment with which its own table's norm
-    is at most the bound, exactly; on the grid of the whole numbers that is nothing.
+    For a unit above the bound, every increment is reduced to the largest number of grid steps that keeps the
+    norm of its own table within the bound, exactly. On the grid of whole numbers that is 0.
 
     Args:
-        cells: [n, m] flat indices into the table; a cell listed r times by one unit counts r.
+        cells: [n, m] flat indices into the table; a cell that a unit lists r times counts r.
         shape: the table's shape.
         bound: the largest norm of one unit's own table.
-        norm: ``"l1"`` or a Euclidean one.
-        exponent: of the grid, at most 0.
+        norm: ``"l1"`` or a Euclidean norm.
+        exponent: the exponent of the grid, at most 0.
 
     Returns:
         The table, of `shape`.
@@ -148,7 +148,7 @@ def count_cells(
     limit, sizes, of_row = _limit(bound, norm, exponent), *np.unique(norms, return_inverse=True)
     most = [limit // n if norm == "l1" else math.isqrt(limit // n) for n in map(int, sizes)]
     weights = np.array([min(2**-exponent, steps) for steps in most])[of_row]
-    # Sums of doubles, of which no partial sum reaches 2^53.
+    # Exact sums in doubles: no partial sum reaches 2^53.
     high, low = (
         np.bincount(cells.ravel(), weights=np.repeat(part, cells.shape[1]), minlength=size)
         for part in (weights >> 20, weights & (2**20 - 1))
@@ -160,10 +160,10 @@ def count_cells(
 
 
 def _squared_multiplicities(cells: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Each row's sum over its distinct cells of (times listed)^2: [n]."""
+    """Return each row's sum over its distinct cells of (number of occurrences)^2: [n]."""
     ordered = np.sort(cells, axis=1)
     total = np.full(cells.shape[0], cells.shape[1], dtype=np.int64)
-    # Pairs of equal entries: r^2 = r + 2 * (pairs); equal entries are neighbours in a sorted row.
+    # r^2 = r + 2 * (number of equal pairs); equal entries are adjacent in a sorted row.
     run = np.zeros(cells.shape[0], dtype=np.int64)
     for column in range(1, cells.shape[1]):
         run = np.where(ordered[:, column] == ordered[:, column - 1], run + 1, 0)
@@ -171,31 +171,31 @@ def _squared_multiplicities(cells: NDArray[np.integer]) -> NDArray[np.int64]:
     return total
 
 
-#: Entries of rows that are clipped and added up together: they fit into a processor's own memory.
+#: The number of entries that are clipped and added at once; they fit into the processor's cache.
 _TOGETHER: Final = 2**20
-#: Fewer rows than this int64 can add up.
+#: int64 can add fewer rows than this without overflow.
 MOST_ROWS: Final = 2**22
-#: Rows of integers below 2^40 whose sums doubles hold without rounding.
+#: The number of rows of integers below 2^40 that doubles add without rounding.
 _ADDED: Final = 2**12
-#: Sums of squares between which none of the larger squares overflowed or vanished.
+#: Between these sums of squares, no square overflowed and no relevant square underflowed.
 _TINY: Final = 1e-200
 _HUGE: Final = 1e200
 
 
 def clipped_sum(contributions: NDArray[Any], bound: float, norm: str, exponent: int) -> OnGrid:
-    """The exact sum of rows that are clipped as `clip_rows` clips them, a few at a time.
+    """Return the exact sum of clipped rows, clipped in blocks; the bound holds as for `clip_rows`.
 
-    A row that is far above the bound is scaled to just below it, by more than all rounding on the way. Of d
-    entries the computed sum of squares is within (d + 2) 2^-53 of the true one, relative, and the root, the
-    quotient and the products are each rounded once; truncation shortens. So no row's norm exceeds the
-    bound, and its integers need not be compared once more. A row that is near it, or extreme, goes
+    A row far above the bound is scaled to slightly below it, with a margin larger than all rounding errors:
+    the computed sum of squares of d entries has relative error at most (d + 2) 2^-53, the root, the quotient
+    and the products are each rounded once, and truncation shortens the row. So no row's norm exceeds the
+    bound, and its integers need no second comparison. A row near the bound, or with extreme entries, goes
     through `clip_rows`.
 
     Args:
         contributions: [n, ...], one row per unit, in single or double precision.
-        bound: as of `clip_rows`.
-        norm: as of `clip_rows`.
-        exponent: as of `clip_rows`.
+        bound: as in `clip_rows`.
+        norm: as in `clip_rows`.
+        exponent: as in `clip_rows`.
 
     Returns:
         [...], on the grid.
@@ -222,6 +222,6 @@ def clipped_sum(contributions: NDArray[Any], bound: float, norm: str, exponent: 
         scale = np.where(length > shortest, shortest / length, 1.0) * 2.0**-exponent
         np.multiply(block, scale[:, None], out=block)
         np.trunc(block, out=block)
-        # No sum is rounded: see `_ADDED`.
+        # No sum is rounded; see `_ADDED`.
         whole += block.sum(axis=0).astype(np.int64)
     return OnGrid(whole.reshape(shape), exponent)

@@ -1,7 +1,7 @@
-"""Discrete Gaussian and discrete Laplace noise, many draws at once, every decision exact.
+"""Discrete Gaussian and discrete Laplace noise, exactly, many draws at once.
 
-A scale is the rational number that its double is. Doubles and tables of 64-bit integers decide almost every
-draw, between bounds that are proved; where they do not, more bits and ball arithmetic do.
+A scale is a double, taken as an exact rational number. Doubles and tables of 64-bit integers with proved
+error bounds decide almost every draw; more bits and ball arithmetic decide the others.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dpaudit.noise.bits import Bits
 from dpaudit.noise.continuous import LAPLACE, NORMAL, Scale, floors
 from dpaudit.noise.reals import WORD, Ball, Uniform, exact, flint, floor
 
-#: Below this sigma a table of the distribution decides; above it, a normal number rounded is seldom rejected.
+#: Below this sigma a table of the distribution is used; above it, rounded normal numbers are rarely rejected.
 _TABLE_BELOW = 4.0
-#: Wider noise could exceed every double, however improbably.
+#: Wider noise could, with a tiny probability, exceed every double.
 _WIDEST = 2.0**1000
-#: What a table leaves out to either side is as likely as about 2^-60.
+#: Standard deviations in a table; each tail beyond has probability about 2^-60.
 _REACH = 9.0
 
 
 def discrete_laplace(bits: Bits, count: int, scale: float) -> NDArray[Any]:
-    """Integers with probability proportional to exp(-|k|/scale): [count].
+    """Draw integers k with probability proportional to exp(-|k|/scale): [count].
 
-    With q = exp(-1/scale) and a random sign, |k| is at least i >= 1 with probability 2 q^i/(1 + q), which is
-    that of -scale log(W) + scale log(2/(1 + q)) >= i for a uniform W.
+    With q = exp(-1/scale) and a random sign, |k| >= i has probability 2 q^i/(1 + q) for i >= 1. This equals
+    the probability of -scale log(W) + scale log(2/(1 + q)) >= i for a uniform W.
     """
     with np.errstate(over="ignore"):
         q_less_1 = float(np.expm1(-1.0 / np.float64(scale)))
@@ -45,7 +45,7 @@ def discrete_laplace(bits: Bits, count: int, scale: float) -> NDArray[Any]:
 
 
 def discrete_gaussian(bits: Bits, count: int, sigma: float) -> NDArray[Any]:
-    """Integers with probability proportional to exp(-k^2/(2 sigma^2)): [count]."""
+    """Draw integers k with probability proportional to exp(-k^2/(2 sigma^2)): [count]."""
     if sigma < _TABLE_BELOW:
         return _by_table(bits, count, sigma)
     if sigma > _WIDEST:
@@ -65,18 +65,18 @@ def discrete_gaussian(bits: Bits, count: int, sigma: float) -> NDArray[Any]:
 
 
 def _proposals(bits: Bits, count: int, sigma: float) -> NDArray[Any]:
-    """Rounded normal numbers, each kept with probability a(k) in (0, 1]: at most [count].
+    """Draw rounded normal numbers and keep each with probability a(k) in (0, 1]: at most [count].
 
-    The rounded number is k with the probability of a cell, the mean of the density over [k - 1/2, k + 1/2].
-    Relative to the density at k, that is the mean of exp(-k t/sigma^2 - t^2/(2 sigma^2)) over |t| <= 1/2:
+    The rounded number is k with probability `cell`, the mean of the density over [k - 1/2, k + 1/2]. Divided
+    by the density at k, the cell is the mean of exp(-k t/sigma^2 - t^2/(2 sigma^2)) over |t| <= 1/2. This is
     at least exp(-1/(24 sigma^2)) by Jensen's inequality, and at most sinh(c/2)/(c/2) <= exp(c^2/24) with
     c = k/sigma^2. So a(k) = exp(-1/(24 sigma^2)) density/cell is at most 1, and at least
-    1 - (1 + k^2/sigma^2)/(24 sigma^2), which decides most draws.
+    1 - (1 + k^2/sigma^2)/(24 sigma^2); the lower bound decides most draws.
     """
     k = floors(bits, NORMAL, Scale.of(sigma, 0), np.full(count, 0.5), lambda _: exact(0.5))
     words = bits.words(count)
     most = (1.0 + (k / sigma).astype(np.float64) ** 2) / (24.0 * sigma * sigma)
-    # 1 - V is above (2^64 - 1 - word)/2^64; doubles are at most 2^-50 off, unless they underflow.
+    # 1 - V exceeds (2^64 - 1 - word)/2^64; doubles have relative error at most 2^-50, unless they underflow.
     kept = (~words).astype(np.float64) * 2.0**-WORD >= np.maximum(most * (1.0 + 2.0**-40), 2.0**-60)
     for i in np.flatnonzero(~kept).tolist():
         kept[i] = Uniform(bits, int(words[i])).below(functools.partial(_acceptance, int(k[i]), sigma))
@@ -84,9 +84,9 @@ def _proposals(bits: Bits, count: int, sigma: float) -> NDArray[Any]:
 
 
 def _acceptance(k: int, sigma: float) -> Ball:
-    """The acceptance probability a(k), in balls."""
+    """Return the acceptance probability a(k), in balls."""
     s, arb = exact(sigma), flint().arb
-    # Two nearly equal numbers are subtracted.
+    # Subtracting two nearly equal numbers needs more precision.
     with flint().ctx.workprec(flint().ctx.prec + 2 * max(0, math.frexp(sigma)[1])):
         low, high = ((arb(2 * abs(k) + side) / (2 * s * arb(2).sqrt())).erfc() for side in (-1, 1))
         density = (-((arb(k) / s) ** 2) / 2).exp() / (s * (2 * arb.pi()).sqrt())
@@ -94,10 +94,10 @@ def _acceptance(k: int, sigma: float) -> Ball:
 
 
 def _by_table(bits: Bits, count: int, sigma: float) -> NDArray[np.int64]:
-    """By inversion: k is the largest number with P(noise < k) <= U."""
+    """Draw by inversion: k is the largest integer with P(noise < k) <= U."""
     first, table = _table(sigma)
     words = bits.words(count)
-    place = np.searchsorted(table, words)  # so many entries are below the word, and decided
+    place = np.searchsorted(table, words)  # the number of entries below the word
     k = place + (first - 1)
     undecided = (place == 0) | (place == len(table)) | (table[np.minimum(place, len(table) - 1)] == words)
     for i in np.flatnonzero(undecided).tolist():
@@ -112,14 +112,14 @@ def _by_table(bits: Bits, count: int, sigma: float) -> NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=64)
 def _table(sigma: float) -> tuple[int, NDArray[np.uint64]]:
-    """The first k of a table, and the first 64 bits of P(noise < k) from there on."""
+    """Return the first k of a table, and the first 64 bits of P(noise < k) for successive k."""
     reach = math.ceil(_REACH * sigma) + 1
     entries = [_first_bits(functools.partial(_below, k, sigma)) for k in range(-reach, reach + 2)]
     return -reach, np.array(entries, dtype=np.uint64)
 
 
 def _first_bits(probability: Callable[[], Ball]) -> int:
-    """floor(p 2^64) of a p that lies between 0 and 1 and is neither."""
+    """Return floor(p 2^64) for a probability p with 0 < p < 1."""
     digits = 4 * WORD
     while True:
         with flint().ctx.workprec(digits):
@@ -127,26 +127,26 @@ def _first_bits(probability: Callable[[], Ball]) -> int:
             found = floor(p * flint().arb(2) ** WORD)
             if found is not None:
                 return found
-            if p < 2.0**-100 or 1 - p < 2.0**-100:  # nearer to 0 or 1 than an enclosure can tell
+            if p < 2.0**-100 or 1 - p < 2.0**-100:  # the enclosure may always contain 0 or 1
                 return 0 if p < 0.5 else 2**WORD - 1
         digits *= 2
 
 
 def _below(k: int, sigma: float) -> Ball:
-    """The probability of noise below k, in balls."""
+    """Return the probability of noise below k, in balls."""
     s = exact(sigma)
     total = 1 + 2 * _tail(1, s)
     return _tail(1 - k, s) / total if k <= 0 else 1 - _tail(k, s) / total
 
 
 def _tail(first: int, sigma: Ball) -> Ball:
-    """The sum of exp(-k^2/(2 sigma^2)) over k >= `first`, which is at least 1."""
+    """Return the sum of exp(-k^2/(2 sigma^2)) over k >= `first`; `first` is at least 1."""
     arb, k = flint().arb, first
     total, half = arb(0), -1 / (2 * sigma * sigma)
     leading = (half * k * k).exp()
     while True:
         term = (half * k * k).exp()
-        # The terms from here on fall by at least this factor.
+        # Each later term is at most this ratio times its predecessor.
         ratio = (half * (2 * k + 1)).exp()
         rest = term / (1 - ratio)
         if not rest > leading * arb(2) ** -flint().ctx.prec:

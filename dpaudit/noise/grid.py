@@ -1,6 +1,6 @@
-"""The public grid on which values and noise come out, and exact values as integers on a grid.
+"""The public grid of outputs, and exact values as integers on a grid.
 
-A grid is the multiples of 2^e. Its exponent follows from public numbers alone: from a noise's scale, or from
+A grid is the set of multiples of 2^e. Its exponent depends on public numbers only: on a noise scale, or on
 the bound on one unit's contribution.
 """
 
@@ -15,17 +15,17 @@ from dpaudit.errors import InvalidParameter
 
 Array: TypeAlias = NDArray[np.float64]
 
-#: The finest grid: its points are doubles with all their digits.
+#: The exponent of the finest grid; doubles on it keep all their digits.
 FINEST: Final = -1000
-#: Log2 of how many steps a noise's scale has at least, and the bound on a contribution.
+#: Log2 of the least number of grid steps in a noise scale, and in a contribution bound.
 STEPS_IN_SCALE: Final = 32
 STEPS_IN_BOUND: Final = 39
-#: Values stay below 2^62 steps of their noise's grid, so that with the noise they stay below 2^63.
+#: Values stay below 2^62 steps of the noise's grid, so noisy values stay below 2^63.
 LOG2_MOST_STEPS: Final = 62
 
 
 def grid(scale: float, where: str = "grid") -> int:
-    """The exponent e for noise of this scale, which lies in [2^(e+32), 2^(e+33)).
+    """Return the exponent e for noise of this scale: the scale lies in [2^(e+32), 2^(e+33)).
 
     Raises:
         InvalidParameter: the grid would be finer than 2^-1000.
@@ -34,11 +34,11 @@ def grid(scale: float, where: str = "grid") -> int:
 
 
 def grid_of_bound(bound: float, noise: int, where: str = "grid", *, degree: int = 1) -> int:
-    """The exponent for contributions of norm at most `bound` to a sum that gets noise on the grid 2^`noise`.
+    """Return the exponent e for contributions of norm at most `bound` to a sum with noise on 2^`noise`.
 
-    The bound lies in [2^(e+39), 2^(e+40)): the sum of 2^22 contributions stays below 2^62 steps. The grid is
-    coarser only where products of `degree` of its points would lie more than 52 bits below the noise's, which
-    is as far down as `split` reaches.
+    The bound lies in [2^(e+39), 2^(e+40)), so the sum of 2^22 contributions stays below 2^62 steps. The grid
+    is coarser only if products of `degree` of its points would lie more than 52 bits below the noise's grid:
+    `split` keeps 52 bits.
 
     Raises:
         InvalidParameter: the grid would be finer than 2^-1000.
@@ -58,7 +58,7 @@ def _exponent(size: float, steps: int, what: str, where: str) -> int:
 
 @dataclass(frozen=True)
 class OnGrid:
-    """Exact values: `integers` times 2^`exponent`; int64, or Python's integers where those do not suffice."""
+    """Exact values: `integers` times 2^`exponent`; int64, or Python integers if int64 is too small."""
 
     integers: NDArray[Any]
     exponent: int
@@ -69,21 +69,21 @@ class OnGrid:
         return self.integers.shape
 
     def to_doubles(self) -> Array:
-        """The nearest doubles, ties to even; infinite past the largest."""
+        """Return the nearest doubles, ties to even; infinite beyond the largest double."""
         if self.integers.dtype == np.int64 and -1022 <= self.exponent < 960:
-            # The conversion rounds once; a power of two then changes no digit.
+            # The conversion rounds once; multiplying by a power of two is exact.
             return self.integers.astype(np.float64) * 2.0**self.exponent
         nearest = [nearest_double(int(m), self.exponent) for m in self.integers.ravel()]
         return np.array(nearest, dtype=np.float64).reshape(self.integers.shape)
 
 
 def to_doubles(value: Array | OnGrid) -> Array:
-    """Values as doubles, the nearest ones where they are exact."""
+    """Return the values as doubles; exact values are rounded to the nearest."""
     return value.to_doubles() if isinstance(value, OnGrid) else value
 
 
 def nearest_double(m: int, exponent: int) -> float:
-    """The double nearest to m 2^exponent, ties to even; infinite past the largest."""
+    """Return the double nearest to m 2^exponent, ties to even; infinite beyond the largest double."""
     try:
         return m / 2**-exponent if exponent < 0 else float(m << exponent)
     except OverflowError:
@@ -91,7 +91,7 @@ def nearest_double(m: int, exponent: int) -> float:
 
 
 def digits_of(value: Array) -> OnGrid:
-    """Doubles as integers on the grid of their last digit."""
+    """Return doubles as integers on the grid of their last digit."""
     mantissas, exponents = np.frexp(value)
     least = int(exponents.min(initial=1024)) - 53
     digits = [
@@ -110,7 +110,7 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
 
     Args:
         value: finite doubles, or integers on a grid, of any shape.
-        exponent: as `grid` chose it.
+        exponent: the exponent of the grid.
         where: the release, for errors.
 
     Returns:
@@ -118,10 +118,10 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
 
     Raises:
         InvalidParameter: an entry is 2^62 steps of the grid or more, or has digits so far below the grid that
-            `rest` is no double.
+            `rest` is not a double.
     """
     if isinstance(value, OnGrid):
-        if value.integers.ndim == 0:  # Python's integers would come out of each operation as no array
+        if value.integers.ndim == 0:  # arithmetic would return a bare Python integer
             whole, rest = split(OnGrid(value.integers.reshape(1), value.exponent), exponent, where)
             return whole.reshape(()), rest.reshape(())
         whole, rest, kept = _split_integers(value, exponent)
@@ -131,7 +131,7 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
         require_in_reach(value, exponent, where)
         scaled = value * 2.0**-exponent
         kept = exponent <= 0 or fits_grid(value, exponent)
-        # Exact: the rest is a multiple of the last place of `scaled`, and no larger than 1/2.
+        # Exact: the rest is a multiple of the last place of `scaled` and at most 1/2.
         whole = np.rint(scaled)
         rest = scaled - whole
     if not kept:
@@ -142,18 +142,18 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
 
 
 def fits_grid(value: Array, exponent: int) -> bool:
-    """Whether doubles divided by 2^`exponent`, which is above 0, are doubles: none loses its last digits."""
+    """Return whether dividing the doubles by 2^`exponent`, exponent > 0, is exact."""
     return bool((value * 2.0**-exponent * 2.0**exponent == value).all())
 
 
 def finite(values: Array) -> bool:
-    """Whether numbers are all finite."""
+    """Return whether all numbers are finite."""
     alone = values.ndim == 0 and values.dtype == np.float64
     return math.isfinite(values) if alone else bool(np.isfinite(values).all())
 
 
 def require_in_reach(value: Array, exponent: int, where: str) -> None:
-    """Raise `InvalidParameter` where an entry is 2^62 steps of the grid or more, as `split` does."""
+    """Raise `InvalidParameter` if an entry is 2^62 steps of the grid or more, as `split` does."""
     most = LOG2_MOST_STEPS + exponent
     if most < 1024:
         largest = value if value.ndim == 0 else np.maximum.reduce(np.abs(value), axis=None, initial=0.0)
@@ -169,7 +169,7 @@ def _too_large(exponent: int, where: str) -> InvalidParameter:
 
 
 def _split_integers(value: OnGrid, exponent: int) -> tuple[NDArray[Any], Array, bool]:
-    """Whole and rest, and whether every rest is a double."""
+    """Return whole, rest, and whether every rest is a double."""
     m, finer = value.integers, exponent - value.exponent
     if finer <= 0:
         fits = int(np.abs(m).max(initial=0)) << -finer < 2**LOG2_MOST_STEPS

@@ -1,7 +1,7 @@
-"""A secret noisy level that values with noise of their own are compared with, exactly.
+"""Exact comparison of noisy values with a secret noisy threshold.
 
-Neither noise is rounded: a level that lay on a grid would need another proof than the one of real noise.
-Doubles decide where their error allows it, and elsewhere both numbers get more bits in ball arithmetic.
+Neither noise is rounded: the proof is about real-valued noise, and a threshold on a grid would need another
+one. Doubles decide if their error allows it; otherwise ball arithmetic uses more bits of both numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpaudit.noise.bits import Bits
 from dpaudit.noise.continuous import LAPLACE, MARGIN, NORMAL, Law
 from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint
 
-#: The law of the noise on the level and on the values.
+#: The distribution of the noise on the threshold and on the values.
 LawName: TypeAlias = Literal["laplace", "normal"]
 _LAWS: dict[LawName, Law] = {"laplace": LAPLACE, "normal": NORMAL}
 
@@ -25,11 +25,11 @@ class Level(ABC):
 
     @abstractmethod
     def reached(self, value: float, threshold: float, scale: float) -> bool:
-        """Whether the value plus new noise of this scale is at least the threshold plus the level."""
+        """Return whether value plus new noise of this scale is at least threshold plus its noise."""
 
 
 class FloatLevel(Level):
-    """A level drawn in floating point."""
+    """A threshold's noise drawn in floating point."""
 
     def __init__(self, generator: np.random.Generator, law: LawName, scale: float) -> None:
         self._draw = generator.laplace if law == "laplace" else generator.normal
@@ -41,7 +41,7 @@ class FloatLevel(Level):
 
 
 class ExactLevel(Level):
-    """As real numbers would be compared."""
+    """A threshold's real-valued noise, compared exactly."""
 
     def __init__(self, bits: Bits, law: LawName, scale: float) -> None:
         self._bits = bits
@@ -68,10 +68,10 @@ class ExactLevel(Level):
 
 
 class _Noise:
-    """One real random number: a double `near` it, at most `error` away, and a ball at any precision."""
+    """A real random number: a double `near`, at most `error` away, and a ball at any precision."""
 
     def __init__(self, bits: Bits, law: Law, scale: float) -> None:
-        # A sign, and the first 63 bits of a number in [0, 1/2).
+        # A sign and the first 63 bits of a number in [0, 1/2).
         word = bits.take(WORD)
         self._sign = -1 if word >> (WORD - 1) else 1
         known = word & (2 ** (WORD - 1) - 1)
@@ -80,12 +80,12 @@ class _Noise:
         u = max(known, 1) * 2.0**-WORD
         away = -float(law.quantile(np.array(u)))
         self.near = self._sign * scale * away
-        # As in `continuous.floors`: the bits that are not known, and the error of the quantile.
+        # As in `continuous.floors`: the missing bits and the error of the quantile.
         self.error = scale * (law.steepness * (2.0**-WORD / u + 2.0**-52) + MARGIN * away)
         if u < 2.0**-44:
             self.error = np.inf
 
     def ball(self, width: int) -> Ball:
-        """The number, at so many bits of its uniform one."""
+        """Return an enclosure of the number from `width` bits of its uniform number."""
         self._uniform.extend(width)
         return -self._sign * exact(self._scale) * self._law.ball(self._uniform.ball())

@@ -1,7 +1,7 @@
-"""Noisy values of a function: a Gaussian-process path that is added to it, drawn where it is looked at.
+"""Noisy values of a function: the function plus a Gaussian-process path, drawn at the requested points.
 
-The path is sigma times an Ornstein-Uhlenbeck process, of covariance exp(-beta |x - y|). It is a Markov
-process: a new value depends on its two neighbours alone, a bridge between them.
+The path is sigma times an Ornstein-Uhlenbeck process with covariance exp(-beta |x - y|). It is a Markov
+process: given the earlier points, a new value depends only on its two neighbours and follows a bridge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 
 class Path(ABC, Generic[_Value]):
-    """A path with independent components of `shape`; a point's noise never changes again."""
+    """A path with independent components of `shape`; the noise at a point is drawn once."""
 
     def __init__(self, sigma: float, beta: float, shape: tuple[int, ...]) -> None:
         self._sigma = sigma
@@ -32,10 +32,10 @@ class Path(ABC, Generic[_Value]):
 
     @abstractmethod
     def at(self, point: float, value: Array) -> Array:
-        """The function's own value [...] at a point, with the path added."""
+        """Return the function's value [...] at a point plus the path."""
 
     def _neighbours(self, point: float) -> tuple[float | None, float | None]:
-        """The nearest points to the left and to the right where the path is known."""
+        """Return the nearest drawn points to the left and to the right, or None."""
         position = self._drawn.bisect_left(point)
         keys = self._drawn.keys()
         left = keys[position - 1] if position > 0 else None
@@ -61,7 +61,7 @@ class FloatPath(Path[Array]):
         return np.asarray(value + self._drawn[point])
 
     def _conditional(self, point: float) -> tuple[Array, float]:
-        """Mean and variance (at sigma = 1) of the path at a new point, given what was drawn."""
+        """Return the mean and the variance (at sigma = 1) of the path at a new point, given drawn points."""
         left, right = self._neighbours(point)
         if left is not None and right is not None:
             weight_left, weight_right, variance = bridge(self._beta, left, point, right)
@@ -74,25 +74,25 @@ class FloatPath(Path[Array]):
 
 
 def bridge(beta: float, left: float, point: float, right: float) -> tuple[float, float, float]:
-    """Weights of the left and right values, and the variance, of an Ornstein-Uhlenbeck bridge.
+    """Return the weights of the left and right values, and the variance, of an Ornstein-Uhlenbeck bridge.
 
-    With a, b the distances to the left and to the right, times beta: sinh(b)/sinh(a + b),
-    sinh(a)/sinh(a + b) and (1 - e^-2a)(1 - e^-2b)/(1 - e^-2(a+b)), in a form that neither overflows
-    nor cancels.
+    Let a, b be beta times the distances to the left and to the right. The results are sinh(b)/sinh(a + b),
+    sinh(a)/sinh(a + b) and (1 - e^-2a)(1 - e^-2b)/(1 - e^-2(a+b)), in a form that neither overflows nor
+    cancels.
     """
     a, b = beta * (point - left), beta * (right - point)
     whole = -math.expm1(-2.0 * (a + b))
-    if whole == 0.0:  # the points are so near that the bridge is a straight line in doubles
+    if whole == 0.0:  # for very near points the bridge is a straight line in doubles
         return (right - point) / (right - left), (point - left) / (right - left), 0.0
     to_left, to_right = -math.expm1(-2.0 * a), -math.expm1(-2.0 * b)
     return (math.exp(-a) * to_right / whole, math.exp(-b) * to_left / whole, to_left * to_right / whole)
 
 
 class ExactPath(Path[int]):
-    """A path of real numbers, whose noisy values are rounded on the grid of sigma.
+    """A path of real numbers; its noisy values are rounded to the grid of sigma.
 
-    A new value is conditional on the real earlier values, not on what they were rounded to: each is a sum of
-    earlier normal numbers, whose bits are kept and extended whenever a cell of the grid is undecided.
+    A new value is drawn given the real earlier values, not their rounded outputs. Each value is a sum of
+    normal numbers; their bits are kept, and extended whenever the rounding is undecided.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class ExactPath(Path[int]):
         self._where = where
         self._grid = grid(sigma, where)
         self._digits = 2 * WORD
-        #: Of every point in the order of drawing: the point, its neighbours then, its own uniform numbers.
+        #: For every point, in the order of drawing: the point, its neighbours then, and its uniform numbers.
         self._points: list[tuple[float, float | None, float | None, list[tuple[int, Uniform]]]] = []
-        #: The path at these points at sigma = 1, component by component.
+        #: The path at these points for sigma = 1, component by component.
         self._values: list[list[Ball]] = []
 
     def at(self, point: float, value: Array) -> Array:
@@ -114,7 +114,7 @@ class ExactPath(Path[int]):
         if point not in self._drawn:
             left, right = self._neighbours(point)
             self._drawn[point] = len(self._points)
-            # A sign, and a number in [0, 1/2).
+            # A sign and a number in [0, 1/2).
             uniforms = [
                 (1 - 2 * self._bits.take(1), Uniform(self._bits, 0, 1)) for _ in range(math.prod(self._shape))
             ]
@@ -139,7 +139,7 @@ class ExactPath(Path[int]):
     def _draw(
         self, point: float, left: float | None, right: float | None, uniforms: list[tuple[int, Uniform]]
     ) -> list[Ball]:
-        """The path at a point at sigma = 1, given its neighbours', at the current precision."""
+        """Return the path at a point for sigma = 1, given its neighbours, at the current precision."""
         weights, variance = self._bridge(point, left, right)
         mean: list[Any] = [flint().arb(0)] * len(uniforms)
         for weight, neighbour in zip(weights, (left, right), strict=True):
@@ -156,7 +156,7 @@ class ExactPath(Path[int]):
     def _bridge(
         self, point: float, left: float | None, right: float | None
     ) -> tuple[tuple[Ball, Ball], Ball]:
-        """As `bridge`, in balls; a neighbour that there is not is infinitely far away."""
+        """Return `bridge` in balls; a missing neighbour is infinitely far away."""
         a, b = (
             flint().arb.pos_inf() if at is None else exact(self._beta) * abs(exact(point) - exact(at))
             for at in (left, right)

@@ -1,9 +1,8 @@
-"""What mechanisms draw from: noise that is exactly as stated, or the repeatable noise of a seed.
+"""The randomness of mechanisms: exact noise, or repeatable noise from a seed.
 
-A mechanism asks for what it needs, a value with noise on it or a choice, and has one path. `ExactRandomness`
-answers as real numbers would, rounded on a public grid. `SeededRandomness` answers in floating point, whose
-last digits can reveal more than the real-valued mechanism; such a run can be repeated, and must not be
-published.
+A mechanism requests a noisy value or a choice, and works with either class. `ExactRandomness` adds
+real-valued noise and rounds on a public grid. `SeededRandomness` works in floating point; its last digits can
+reveal more than the real-valued mechanism does. A seeded run can be repeated and must not be published.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.random import default_rng  # as it is here: a target may put another one in its place
+from numpy.random import default_rng  # bound now, because a target may replace it in numpy
 from numpy.typing import NDArray
 
 from dpaudit.noise import choice, continuous, discrete, rational
@@ -24,113 +23,113 @@ from dpaudit.noise.grid import Array, OnGrid, digits_of, to_doubles
 from dpaudit.noise.levels import ExactLevel, FloatLevel, LawName, Level
 from dpaudit.noise.paths import ExactPath, FloatPath, Path
 
-#: What a ledger may name as having drawn its noise.
+#: The samplers that a ledger may name.
 Sampler = Literal["numpy-float64", "opendp-discrete", "dpaudit-exact"]
-#: Real-valued noise in floating point, discrete noise exactly.
+#: The sampler of real-valued noise in floating point and of exact discrete noise.
 FLOATING_POINT_SAMPLER: Final = "numpy-float64"
-#: Where an error occurred, until the release is known.
+#: The `where` of an error before the release is known.
 OF_NOISE: Final = "noise"
-#: All noise exactly, rounded on a public grid.
+#: The sampler of exact noise, rounded on a public grid.
 EXACT_SAMPLER: Final = "dpaudit-exact"
 
 
 class Randomness(NeverCopied, ABC):
-    """Where mechanisms draw. Values are doubles of any shape, or exact ones on a grid."""
+    """The source of a mechanism's noise. Values are doubles of any shape, or exact values on a grid."""
 
     sampler: Sampler
 
     @staticmethod
     def live(seed: int | np.random.SeedSequence | None = None) -> Randomness:
-        """Seeded by the caller; without a seed, every bit is the operating system's."""
+        """Return seeded randomness, or, without a seed, exact randomness from the operating system."""
         return ExactRandomness(OperatingSystemBits()) if seed is None else SeededRandomness(seed)
 
     @property
     @abstractmethod
     def generator(self) -> np.random.Generator:
-        """For samplers that are not the library's own."""
+        """A generator for samplers outside this library."""
 
     @abstractmethod
     def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
-        """The value plus independent normal noise of standard deviation `sigma`."""
+        """Return the value plus independent normal noise of standard deviation `sigma`."""
 
     @abstractmethod
     def laplace(self, value: Array | OnGrid, scale: float) -> Array:
-        """The value plus independent Laplace noise of this scale."""
+        """Return the value plus independent Laplace noise of this scale."""
 
     @abstractmethod
     def symmetric(self, value: Array | OnGrid, sigma: float) -> Array:
-        """Symmetric matrices [..., d, d] plus noise of variance sigma^2 on the diagonal, sigma^2/2 off it."""
+        """Return symmetric matrices [..., d, d] plus noise: variance sigma^2, and sigma^2/2 off diagonal."""
 
     @abstractmethod
     def scaled_by_data(self, value: Array, scale: float) -> Array:
-        """The value plus normal noise of a private standard deviation, from which no grid may follow."""
+        """Return the value plus normal noise of a private standard deviation, without a grid."""
 
     @abstractmethod
     def path(self, sigma: float, beta: float, shape: tuple[int, ...]) -> Path[Array] | Path[int]:
-        """A path of covariance sigma^2 exp(-beta |x - y|), drawn where it is looked at."""
+        """Return a path of covariance sigma^2 exp(-beta |x - y|), drawn at the requested points."""
 
     @abstractmethod
     def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> Array | OnGrid:
-        """The sum of values of one shape, as exact as the noise that it is to get."""
+        """Return the sum of values of one shape, exact if the noise is exact."""
 
     @abstractmethod
     def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> Array | OnGrid:
-        """The weighted sum of one or more values of one shape, as exact as the noise that it is to get."""
+        """Return the weighted sum of one or more values of one shape, exact if the noise is exact."""
 
     @abstractmethod
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
-        """The integers plus integers with probability proportional to exp(-k^2/(2 sigma^2))."""
+        """Return integers plus integers k with probability proportional to exp(-k^2/(2 sigma^2))."""
 
     @abstractmethod
     def discrete_laplace(self, value: Array | OnGrid, scale: float) -> Array:
-        """The integers plus integers with probability proportional to exp(-|k|/scale)."""
+        """Return integers plus integers k with probability proportional to exp(-|k|/scale)."""
 
     @abstractmethod
     def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
-        """Coins that are True with probability `rate`: [count]."""
+        """Draw coins that are True with probability `rate`: [count]."""
 
     @abstractmethod
     def subset(self, count: int, size: int) -> NDArray[np.bool_]:
-        """True for `size` of `count`, every choice of so many equally likely: [count]."""
+        """Draw a uniform subset of `size` among `count` items, as a mask: [count]."""
 
     @abstractmethod
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
-        """Every category kept with probability e^epsilon/(e^epsilon + categories - 1), else another."""
+        """Keep each category with probability e^epsilon/(e^epsilon + categories - 1), or draw another."""
 
     @abstractmethod
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
-        """An index drawn with probability proportional to exp(log_weights): [k].
+        """Draw an index with probability proportional to exp(log_weights): [k].
 
-        `exactly` are numbers [k] and a factor whose product the log weights are up to rounding.
+        `exactly` holds numbers [k] and a factor; the log weights are their rounded product.
         """
 
     @abstractmethod
     def level(self, law: LawName, scale: float) -> Level:
-        """A secret threshold's noise of this law and scale, which noisy values are compared with."""
+        """Draw the noise of a secret threshold, to compare noisy values with it."""
 
     @abstractmethod
     def below(self, bound: int) -> int:
-        """An integer in [0, bound), all alike."""
+        """Draw a uniform integer in [0, bound)."""
 
     @abstractmethod
     def negative_binomial(self, eta: float, gamma: float) -> int:
-        """K >= 1 with probability proportional to (1 - gamma)^K prod over i < K of (eta + i)/(i + 1)."""
+        """Draw K >= 1 with probability proportional to (1 - gamma)^K prod over i < K of (eta + i)/(i + 1)."""
 
     @abstractmethod
     def poisson(self, mean: float) -> int:
-        """A Poisson number with this mean."""
+        """Draw a Poisson number with this mean."""
 
     @abstractmethod
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
-        """The index where a log weight plus exponential noise of scale 1 is largest; as `choose`."""
+        """Return the index of the largest log weight plus exponential noise of scale 1; see `choose`."""
 
     @abstractmethod
     def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
-        """The index where a log weight plus Laplace noise of scale 1 is largest; as `choose`."""
+        """Return the index of the largest log weight plus Laplace noise of scale 1; see `choose`."""
 
 
 class ExactRandomness(Randomness):
-    """Noise as real numbers would be, rounded on a public grid; every decision is made on fair bits."""
+    """Real-valued noise, rounded on a public grid, with exact decisions from fair bits."""
 
     sampler = EXACT_SAMPLER
 
@@ -139,7 +138,7 @@ class ExactRandomness(Randomness):
 
     @property
     def generator(self) -> np.random.Generator:
-        """A new one, seeded from the bits, so that no state is left to copy."""
+        """A new generator, seeded from the bits, so that no state remains to copy."""
         return default_rng(self._bits.take(256))
 
     def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
@@ -155,7 +154,7 @@ class ExactRandomness(Randomness):
         return continuous.symmetric(self._bits, value, sigma, OF_NOISE).to_doubles()
 
     def scaled_by_data(self, value: Array, scale: float) -> Array:
-        """As `Randomness.scaled_by_data`; the real sum is rounded to the nearest double."""
+        """As `Randomness.scaled_by_data`; round the real sum to the nearest double."""
         return continuous.nearest_doubles(self._bits, value, scale)
 
     def path(self, sigma: float, beta: float, shape: tuple[int, ...]) -> ExactPath:
@@ -163,11 +162,11 @@ class ExactRandomness(Randomness):
         return ExactPath(self._bits, sigma, beta, shape, OF_NOISE)
 
     def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> OnGrid:
-        """As `Randomness.total`: without rounding."""
+        """As `Randomness.total`, without rounding."""
         return exact_sum([first, *others])
 
     def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> OnGrid:
-        """As `Randomness.weighted`: without rounding."""
+        """As `Randomness.weighted`, without rounding."""
         return exact_sum([_times(weight, value) for weight, value in zip(weights, values, strict=True)])
 
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
@@ -220,7 +219,7 @@ class ExactRandomness(Randomness):
 
 
 class SeededRandomness(Randomness):
-    """Noise of a numpy generator, in floating point; that of the discrete mechanisms is exact."""
+    """Noise of a numpy generator in floating point; discrete noise is exact."""
 
     sampler = FLOATING_POINT_SAMPLER
 
@@ -230,7 +229,7 @@ class SeededRandomness(Randomness):
 
     @property
     def generator(self) -> np.random.Generator:
-        """The one that all noise is drawn from."""
+        """The generator of all noise."""
         return self._generator
 
     def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
@@ -247,7 +246,7 @@ class SeededRandomness(Randomness):
         """As `Randomness.symmetric`."""
         value = to_doubles(value)
         square = self._generator.normal(0.0, sigma, value.shape)
-        # (A + A^T)/2 of independent entries: variance sigma^2 on the diagonal, sigma^2/2 off it.
+        # (A + A^T)/2 for independent entries: variance sigma^2 on the diagonal, sigma^2/2 off it.
         return np.asarray(value + 0.5 * (square + np.swapaxes(square, -1, -2)))
 
     def scaled_by_data(self, value: Array, scale: float) -> Array:
@@ -259,12 +258,12 @@ class SeededRandomness(Randomness):
         return FloatPath(self._generator, sigma, beta, shape)
 
     def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> Array:
-        """As `Randomness.total`: in floating point."""
+        """As `Randomness.total`, in floating point."""
         first = to_doubles(first)
         return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
     def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> Array:
-        """As `Randomness.weighted`: in floating point."""
+        """As `Randomness.weighted`, in floating point."""
         return np.tensordot(np.asarray(weights), np.stack([to_doubles(x) for x in values]), axes=1)
 
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
@@ -289,7 +288,7 @@ class SeededRandomness(Randomness):
         """As `Randomness.responses`."""
         keep = 1.0 / (1.0 + (categories - 1) * math.exp(-epsilon))
         other = self._generator.integers(0, categories - 1, value.shape).astype(np.float64)
-        other += other >= value  # one of the others, without the true one
+        other += other >= value  # skip the true category
         return np.where(self._generator.random(value.shape) < keep, value, other)
 
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
@@ -327,7 +326,7 @@ class SeededRandomness(Randomness):
 
 
 def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
-    """The sum of values of one shape: Python integers on the coarsest grid that holds all of them."""
+    """Return the sum of values of one shape, as Python integers on the coarsest grid that holds them all."""
     parts = [value if isinstance(value, OnGrid) else digits_of(value) for value in values]
     finest = min(part.exponent for part in parts)
     total = sum(part.integers.astype(object) << (part.exponent - finest) for part in parts)
@@ -335,7 +334,7 @@ def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
 
 
 def _times(weight: float, value: Array | OnGrid) -> OnGrid:
-    """A double times an array, exactly: Python's integers."""
+    """Return a double times an array, exactly, as Python integers."""
     digits = value if isinstance(value, OnGrid) else digits_of(value)
     factor, below = weight.as_integer_ratio()
     product = np.asarray(digits.integers.astype(object) * factor, dtype=object)
@@ -349,7 +348,7 @@ def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:
 
 
 def _added(value: Array | OnGrid, draw: Callable[[int], NDArray[Any]]) -> Array:
-    """Integers plus integer noise, as integers; rounding the sum to doubles is post-processing."""
+    """Return integers plus integer noise; rounding the exact sum to doubles is post-processing."""
     if not isinstance(value, OnGrid):
         small = bool((np.abs(value) < 2.0**62).all())
         value = OnGrid(value.astype(np.int64), 0) if small else digits_of(value)

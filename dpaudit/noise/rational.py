@@ -1,7 +1,7 @@
-"""Integer noise in rational arithmetic on fair bits, one draw at a time: no floating point, no enclosures.
+"""Integer noise from fair bits in rational arithmetic, one draw at a time.
 
-Algorithms 1 to 3 of Canonne, Kamath and Steinke 2020. Seeded runs draw from them; `dpaudit.noise.discrete`
-has the same distributions, many draws at once.
+These are Algorithms 1 to 3 of Canonne, Kamath and Steinke 2020. Seeded runs use them;
+`dpaudit.noise.discrete` draws many numbers at once from the same distributions.
 """
 
 import math
@@ -11,7 +11,7 @@ from dpaudit.noise.bits import Bits
 
 
 def discrete_laplace(scale: Fraction, bits: Bits) -> int:
-    """An integer with probability proportional to exp(-|k|/scale), exactly (Algorithm 2)."""
+    """Draw an integer k with probability exactly proportional to exp(-|k|/scale) (Algorithm 2)."""
     t, s = scale.numerator, scale.denominator
     while True:
         low = bits.below(t)
@@ -28,18 +28,18 @@ def discrete_laplace(scale: Fraction, bits: Bits) -> int:
 
 
 def discrete_gaussian(variance: Fraction, bits: Bits) -> int:
-    """An integer with probability proportional to exp(-k^2/(2 variance)), exactly (Algorithm 3)."""
+    """Draw an integer k with probability exactly proportional to exp(-k^2/(2 variance)) (Algorithm 3)."""
     n, d = variance.numerator, variance.denominator
     t = math.isqrt(n // d) + 1  # floor(sigma) + 1
     while True:
         proposal = discrete_laplace(Fraction(t), bits)
-        # (|Y| - variance/t)^2 / (2 variance), over one denominator.
+        # (|Y| - variance/t)^2 / (2 variance), as one fraction.
         if _bernoulli_exp((abs(proposal) * d * t - n) ** 2, 2 * n * d * t * t, bits):
             return proposal
 
 
 def _bernoulli_exp(numerator: int, denominator: int, bits: Bits) -> bool:
-    """True with probability exp(-gamma), exactly, for gamma = numerator/denominator >= 0 (Algorithm 1)."""
+    """Return True with probability exactly exp(-gamma), gamma = numerator/denominator >= 0 (Algorithm 1)."""
     whole, rest = divmod(numerator, denominator)
     for _ in range(whole):
         if not _bernoulli_exp_fraction(1, 1, bits):
@@ -48,7 +48,7 @@ def _bernoulli_exp(numerator: int, denominator: int, bits: Bits) -> bool:
 
 
 def _bernoulli_exp_fraction(numerator: int, denominator: int, bits: Bits) -> bool:
-    """For gamma in [0, 1]: the first of Bernoulli(gamma/k), k = 1, 2, ..., to fail is at an odd k."""
+    """Return whether the first failure of Bernoulli(gamma/k), k = 1, 2, ..., is at an odd k; gamma <= 1."""
     k = 1
     while bits.below(denominator * k) < numerator:
         k += 1

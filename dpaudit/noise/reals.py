@@ -1,9 +1,9 @@
-"""Real numbers that random bits determine, known to as many digits as a decision needs.
+"""Real random numbers, computed to as many digits as a decision needs.
 
-A uniform number is a row of fair bits, of which more are drawn as they are needed. What is computed from it
-is an enclosure in ball arithmetic: a decision is made only where every number of the enclosure agrees on it,
-and otherwise on more bits. So every decision is that of the real number. python-flint is imported when the
-first such decision is made.
+A uniform number is an unlimited sequence of fair bits, drawn as needed. Functions of it are enclosures in
+ball arithmetic. A decision is made only if it is the same for all numbers in the enclosure; otherwise more
+bits are drawn. So every decision is correct for the real number. python-flint is imported at the first such
+decision.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Any, TypeAlias
 
 from dpaudit.noise.bits import Bits
 
-#: A number that is computed anew for every precision; a `flint.arb`.
+#: An enclosure at the current precision; a `flint.arb`.
 Ball: TypeAlias = Any
 
 WORD = 64
-#: Digits of an enclosure beyond those of the bits that it is computed from.
+#: Working precision in bits, beyond the number of known random bits.
 GUARD = 64
 
 
 def flint() -> Any:
-    """The module, imported late: most processes never need it."""
+    """Import the module `flint` late and return it: most processes never need it."""
     import flint
 
     return flint
 
 
 def exact(number: float | Fraction) -> Ball:
-    """A double or a quotient as a ball, as sharp as the precision allows."""
+    """Return a double or a fraction as a ball at the current precision."""
     ratio = Fraction(number)
     return flint().arb(flint().fmpq(ratio.numerator, ratio.denominator))
 
 
 class Uniform:
-    """A uniform real number in [0, 1), given by its first bits; further ones are drawn when it is asked.
+    """A uniform real number in [0, 1), given by its first bits; further bits are drawn on demand.
 
     Args:
-        bits: where further bits come from.
-        known: the first bits, as an integer; left out, they are drawn.
-        width: how many bits `known` has.
+        bits: the source of further bits.
+        known: the first bits, as an integer; drawn by default.
+        width: the number of bits in `known`.
     """
 
     def __init__(self, bits: Bits, known: int | None = None, width: int = WORD) -> None:
@@ -56,19 +56,18 @@ class Uniform:
             self.width = width
 
     def __float__(self) -> float:
-        """A number at most 2^-52 away."""
+        """Return a double at most 2^-52 away."""
         return self._known / (1 << self.width)
 
     def ball(self) -> Ball:
-        """All numbers that begin with the known bits, at the current precision."""
+        """Return the enclosure of all numbers with the known bits, at the current precision."""
         arb = flint().arb
         return (arb(self._known) + arb(0.5, 0.5)) * arb(2) ** -self.width
 
     def decide(self, decision: Callable[[Ball], Any]) -> Any:
-        """The first answer that is not None, at more and more bits of this number.
+        """Call `decision` with more and more bits of this number, and return its first answer.
 
-        `decision` takes an enclosure of the number, computes at its precision, and answers None where that
-        decides nothing.
+        `decision` receives an enclosure of the number, and returns None if the enclosure does not decide.
         """
         while True:
             with flint().ctx.workprec(self.width + GUARD):
@@ -78,18 +77,18 @@ class Uniform:
             self.extend(2 * self.width)
 
     def below(self, bound: Callable[[], Ball]) -> bool:
-        """Whether the number is below `bound`, computed anew for every precision."""
+        """Return whether the number is below `bound`, computed again at each precision."""
         return bool(self.decide(lambda u: order(u, bound())))
 
 
 def order(one: Ball, other: Ball) -> bool | None:
-    """Whether one number is below another; None where their enclosures do not tell."""
+    """Return whether one number is below another, or None if their enclosures do not decide."""
     if one <= other:
         return True
     return False if one >= other else None
 
 
 def floor(number: Ball) -> int | None:
-    """The number's floor; None where its enclosure does not tell."""
+    """Return the number's floor, or None if its enclosure does not decide."""
     found = number.floor().unique_fmpz()
     return None if found is None else int(found)

@@ -1,21 +1,21 @@
-"""Sums of integers on a grid: exact, so that neither the order of the rows nor their number matters."""
+"""Exact sums of integers on a grid; they do not depend on the order or the grouping of the rows."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.noise.grid import LOG2_MOST_STEPS, OnGrid
 
-#: Bits of a limb, of which two hold an entry of a row within its bound.
+#: Bits of a limb; two limbs hold an entry of a clipped row.
 _LIMB = 20
-#: Rows of one product of doubles: as many squares of numbers up to 2^21 add up to at most 2^53, exactly.
+#: Rows per matrix product in doubles: this many squares of numbers up to 2^21 sum to at most 2^53, exactly.
 _ROWS = 2**11
-#: Rows whose products, up to 2^42 each, int64 can add.
+#: Rows per block: int64 can add this many products up to 2^42.
 _BLOCK = 2**20
 
 
 def total(rows: OnGrid) -> OnGrid:
-    """The sum over the first axis of rows whose entries are below 2^42 steps: int64, or Python's integers."""
-    # An axis more: the sums of numbers would be np.int64, which stay such among objects, and overflow.
+    """Return the sum over the first axis, in int64 or Python integers; entries are below 2^42 steps."""
+    # The extra axis keeps sums in arrays: np.int64 scalars would stay int64 in an object array and overflow.
     m, shape = rows.integers[:, None], rows.shape[1:]
     if len(m) * int(np.abs(m).max(initial=0)) < 2**LOG2_MOST_STEPS:
         return OnGrid(m.sum(axis=0).reshape(shape), rows.exponent)
@@ -24,10 +24,10 @@ def total(rows: OnGrid) -> OnGrid:
 
 
 def gram(rows: OnGrid) -> OnGrid:
-    """The sum of the outer products x x' of the rows [n, d], whose entries are below 2^40 steps: [d, d].
+    """Return the sum [d, d] of the outer products x x' of the rows [n, d]; entries are below 2^40 steps.
 
     With x = 2^20 a + b, it is 2^40 A + 2^20 (C - A - B) + B for the sums A of a a', B of b b' and C of
-    (a + b)(a + b)'; each is a product of matrices of doubles that holds nothing but integers up to 2^53.
+    (a + b)(a + b)'. Each of these is a matrix product in doubles with integers up to 2^53 only.
     """
     size = rows.integers.shape[1]
     integers = np.zeros((size, size), dtype=object)
@@ -42,7 +42,7 @@ def gram(rows: OnGrid) -> OnGrid:
 
 
 def _products(limbs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sum of the outer products of up to 2^20 rows, of entries up to 2^21: [d, d]."""
+    """Return the sum [d, d] of the outer products of up to 2^20 rows with entries up to 2^21."""
     summed = np.zeros((limbs.shape[1], limbs.shape[1]), dtype=np.int64)
     for first in range(0, len(limbs), _ROWS):
         x = limbs[first : first + _ROWS].astype(np.float64)
