@@ -60,7 +60,7 @@ class Coins:
         if self.alone is not None and units and not isinstance(mechanism, FixedSizeSampled):
             return Drawn(self._number, np.arange(units) == self.alone % units)
         order, generator = _order(self.seed, self._number)
-        samples = _samples(mechanism, units, generator)
+        samples = _samples(mechanism, units, self._number, generator)
         if samples is None:
             return Drawn(None, np.ones(units, dtype=np.bool_))
         chosen = np.zeros(units, dtype=np.bool_)
@@ -104,7 +104,7 @@ def _order(seed: int, number: int) -> tuple[NDArray[np.int64], np.random.Generat
 
 
 def _samples(
-    mechanism: OnSample, units: int, generator: np.random.Generator
+    mechanism: OnSample, units: int, number: int, generator: np.random.Generator
 ) -> list[NDArray[np.int64]] | None:
     """Return the unit indices of `RUNS` samples, or None if only one sample is possible."""
     if mechanism.most_likely >= 1.0:
@@ -113,23 +113,26 @@ def _samples(
     if isinstance(mechanism, FixedSizeSampled):
         return _one_size(places, mechanism.size)
     most = mechanism.most if isinstance(mechanism, TruncatedPoissonSampled) else units
-    empty = mechanism.sizes(units)[0] > _LIKELY
-    return _any_size(places[:most], 0.0 if empty else mechanism.most_likely, generator)
+    empty = bool(mechanism.sizes(units)[0] > _LIKELY)
+    return _any_size(places[:most], mechanism.most_likely, generator, empty=empty, halves=number % 3 != 2)
 
 
 def _any_size(
-    places: NDArray[np.int64], rate: float, generator: np.random.Generator
+    places: NDArray[np.int64], rate: float, generator: np.random.Generator, *, empty: bool, halves: bool
 ) -> list[NDArray[np.int64]] | None:
     """Return five samples: one half, the other half, all units, a few units, and all units except these few.
 
-    The few units number half the expected sample size, at least one unless the rate is 0, and at most half of
-    all units.
+    The few units number half the expected sample size, at least one, and at most half of all units. Where an
+    empty sample is forced (`empty`), it takes the place of the few units. The first two samples are then the
+    few units and all others, unless `halves` is set.
     """
     if len(places) < 2:
         return None
     half, again = len(places) // 2, generator.permutation(places)
-    few = min(max(round(rate * len(places) / 2), int(rate > 0.0)), half)
-    return [places[:half], places[half:], places, again[:few], again[few:]]
+    few = min(max(round(rate * len(places) / 2), 1), half)
+    first = few if empty and not halves else half
+    second = 0 if empty else few
+    return [places[:first], places[first:], places, again[:second], again[second:]]
 
 
 def _one_size(places: NDArray[np.int64], size: int) -> list[NDArray[np.int64]] | None:

@@ -76,7 +76,6 @@ def test_the_sums_of_right_samples_are_zero(units: int, size: int, seed: int, ki
     ("mechanism", "units", "sizes", "different"),
     [
         (poisson(0.2), 100, {50, 100, 10, 90}, 5),  # a few: half of the expected 20
-        (poisson(0.02), 101, {50, 51, 101, 0}, 4),  # all again, where nobody is drawn
         (truncated(2, 12), 12, {1, 2}, 3),  # half of what may be kept, and at least one
         (fixed(1, 2), 2, {1}, 2),
         (fixed(5, 6), 6, {5}, 2),
@@ -91,6 +90,15 @@ def test_the_sizes_of_forced_samples(
     for each in drawn(mechanism, units, seed, RUNS):
         assert set(each.sum(axis=1)) == sizes
         assert len({row.tobytes() for row in each}) == different
+
+
+@pytest.mark.parametrize(("rate", "few"), [(0.02, 1), (0.04, 2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_third_draw_has_few_units_where_nobody_is_drawn_too(rate: float, few: int, seed: int) -> None:
+    for number, each in enumerate(drawn(poisson(rate), 101, seed, 7)):
+        parts = {few, 101 - few} if number % 3 == 2 else {50, 51}
+        assert set(each.sum(axis=1)) == {*parts, 0, 101}
+        assert len({row.tobytes() for row in each}) == 4
 
 
 @given(seed=st.integers(0, 2**32 - 1), kind=st.booleans())

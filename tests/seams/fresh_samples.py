@@ -121,6 +121,30 @@ def sorted_in_batch(rows: Any, drawn: Any, number: int, curator: Curator) -> Any
     return rows[drawn][np.argsort(rows[drawn][:, 0])]
 
 
+def small_drawn_again(rows: Any, drawn: Any, number: int, curator: Curator) -> Any:
+    """A batch of one is drawn again, as if it had been an error."""
+    del number
+    return rows[curator.public("again").choice(len(rows), len(drawn)) if len(drawn) == 1 else drawn]
+
+
+def small_left_out(rows: Any, drawn: Any, number: int, curator: Curator) -> Any:
+    """Nothing of a batch of one, which has no variance."""
+    del number, curator
+    return rows[drawn] * (len(drawn) > 1)
+
+
+def small_kept_smaller(rows: Any, drawn: Any, number: int, curator: Curator) -> Any:
+    """Half of a row that is alone in its batch, as a warm-up by the batch's size."""
+    del number, curator
+    return rows[drawn] / (2.0 if len(drawn) == 1 else 1.0)
+
+
+def small_as_any(rows: Any, drawn: Any, number: int, curator: Curator) -> Any:
+    """A batch of one takes a path of its own to the same row."""
+    del number, curator
+    return rows[drawn[0]][None] if len(drawn) == 1 else rows[drawn]
+
+
 def over_expected_size(rows: Any, drawn: Any, number: int, curator: Curator) -> Any:
     del number, curator
     return rows[drawn] / 1.2
@@ -207,6 +231,10 @@ CASES = [
     Case("rows of others", "classes balanced in the batch", True, removed(balanced), GRADIENT),
     Case("rows of others", "nothing of who was drawn before", True, kept(without_repeats), GRADIENT),
     Case("rows of others", "centred by earlier batches", True, kept(centred_by_earlier), AMONG_OTHERS),
+    Case("small batches", "a batch of one drawn again", True, removed(small_drawn_again), GRADIENT),
+    Case("small batches", "a batch of one left out", True, removed(small_left_out), GRADIENT),
+    Case("small batches", "a batch of one counts half", True, removed(small_kept_smaller), GRADIENT),
+    Case("small batches", "a batch of one added", False, removed(small_as_any), RIGHT),
     Case("rows of others", "sorted in the batch", False, removed(sorted_in_batch), RIGHT),
     Case("rows of others", "rows over the size drawn", True, removed(over_size), AMONG_OTHERS),
     Case("rows of others", "rows over the expected size", False, removed(over_expected_size), RIGHT),
