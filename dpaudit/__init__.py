@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.supports import supports as supports
     from dpaudit.tables.table import Table as Table
 
-# Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
+# Module -> its public names, imported on first use so that `dpaudit --help` does not import numpy.
 _NAMES = {
     "accountants.calibration.calibration": "calibrate",
     "auditors.replay.replay": "replay",

@@ -1,4 +1,4 @@
-"""`python -m dpaudit`, where the command itself is not on the path."""
+"""`python -m dpaudit`, for use if the command `dpaudit` is not on the path."""
 
 from dpaudit.app.main import main
 

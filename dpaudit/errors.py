@@ -1,7 +1,7 @@
-"""Every error dpaudit raises, each with its code; docs/errors.md lists them.
+"""All errors of dpaudit, each with its code; docs/errors.md lists them.
 
-`InputError` (a ``ValueError``; exit status 2): what was asked or given is wrong.
-`IntegrityError` (exit status 3): a file is not what was written.
+`InputError` (a ``ValueError``; exit status 2): an input or a request is wrong.
+`IntegrityError` (exit status 3): a file differs from the file that was written.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import ClassVar
 
 
 class DpauditError(Exception):
-    """What was wrong, where, why it matters and what to do, with a stable code.
+    """An error with a stable code: what was wrong, where, why it matters and what to do.
 
-    `what` has the offending value; `where` is the place - a file and line, a release's label, a parameter;
-    `why` says why it matters for the guarantee, `remedy` what to do about it.
+    `what` names the wrong value; `where` is the place: a file and line, a release's label, or a parameter;
+    `why` is the reason for the refusal, and `remedy` the correction.
     """
 
     code: ClassVar[str] = "DPA100"
     exit_status: ClassVar[int] = 2
     default_why: ClassVar[str] = ""
     default_remedy: ClassVar[str] = ""
-    #: ``file:line`` in an algorithm's code at which it was raised, where that is known.
+    #: ``file:line`` in the algorithm's code that raised the error, if known.
     raised_at: str = ""
-    #: What of `what` are the words of another's exception, which may quote private data.
+    #: The part of `what` that quotes another library's exception and may contain private data.
     quoted: str = ""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", remedy: str = "") -> None:
@@ -36,7 +36,7 @@ class DpauditError(Exception):
         return _rebuild, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
-        # A line break in a name or in another library's words would begin a line that is not ours.
+        # A line break in a name or a quoted message could imitate a line of ours.
         what, where, why, remedy = map(_on_one_line, (self.what, self.where, self.why, self.remedy))
         place = f"{where}: " if where else ""
         reason = f"\n  why: {why}" if why else ""
@@ -55,7 +55,7 @@ def _rebuild(kind: type[DpauditError], args: tuple[str, ...], fields: dict[str, 
 
 
 class InputError(DpauditError, ValueError):
-    """What was asked or given is wrong."""
+    """An input or a request is wrong."""
 
 
 class InvalidParameter(InputError):
@@ -67,7 +67,7 @@ class InvalidParameter(InputError):
 
 
 class NormMismatch(InputError):
-    """A sensitivity in a norm that its mechanism cannot use."""
+    """A sensitivity in a norm that the mechanism cannot use."""
 
     code = "DPA102"
     default_why = "a mechanism's privacy cost is a function of the sensitivity in its own norm only"
@@ -83,7 +83,7 @@ class UnknownKind(InputError):
 
 
 class SensitivityTooSmall(InputError):
-    """A declared sensitivity below what the contribution bound implies."""
+    """A declared sensitivity below the one that the contribution bound implies."""
 
     code = "DPA104"
     default_why = "the noise would be calibrated to less than one unit can change"
@@ -99,7 +99,7 @@ class UsageError(InputError):
 
 
 class MissingExtra(InputError):
-    """An optional library is needed and not installed."""
+    """A required optional library is not installed."""
 
     code = "DPA106"
     default_why = "without it the file or figure cannot be made"
@@ -107,7 +107,7 @@ class MissingExtra(InputError):
 
 
 class BrokenPackage(InputError):
-    """An installed package adds something to dpaudit that cannot be used."""
+    """An installed package adds an unusable entry to dpaudit."""
 
     code = "DPA107"
     default_why = "the name cannot be used; everything else works"
@@ -115,7 +115,7 @@ class BrokenPackage(InputError):
 
 
 class LedgerFormat(InputError):
-    """A line that is not what the ledger format allows."""
+    """A line that the ledger format does not allow."""
 
     code = "DPA201"
     default_why = "a release that cannot be read cannot be accounted for"
@@ -123,7 +123,7 @@ class LedgerFormat(InputError):
 
 
 class LedgerVersion(InputError):
-    """A schema that this version does not read."""
+    """A schema version that this version of dpaudit does not read."""
 
     code = "DPA202"
     default_why = "fields of another version may mean something else"
@@ -131,7 +131,7 @@ class LedgerVersion(InputError):
 
 
 class UnhashedLedger(InputError):
-    """A file without its hash chain, read without permission."""
+    """A file without a hash chain, read without `allow_unhashed`."""
 
     code = "DPA203"
     default_why = "without the hash chain a missing release cannot be detected"
@@ -147,7 +147,7 @@ class CertificateFormat(InputError):
 
 
 class DataError(InputError):
-    """Records that are not a data set of the declared shape; for the data's holder only."""
+    """Records that are not a data set of the declared shape; the message is for the data holder only."""
 
     code = "DPA301"
     default_why = "one unit's contribution is bounded only for data of the declared shape"
@@ -171,7 +171,7 @@ class CannotBound(InputError):
 
 
 class BudgetExceeded(InputError):
-    """A release asked for more than the filter has left; nothing was sampled or written."""
+    """A release exceeds the remaining budget; nothing was sampled or written."""
 
     code = "DPA403"
     default_why = "past the budget the guarantee no longer holds"
@@ -179,7 +179,7 @@ class BudgetExceeded(InputError):
 
 
 class NotCertifiable(InputError):
-    """A ledger that may never carry a certificate."""
+    """A ledger that cannot have a certificate."""
 
     code = "DPA404"
     default_why = "its certificate would state what nothing shows"
@@ -187,7 +187,7 @@ class NotCertifiable(InputError):
 
 
 class TrustMismatch(InputError):
-    """A mechanism whose figures rest on a trust that nobody has under the ledger's trust model."""
+    """A mechanism that needs a trusted party absent from the ledger's trust model."""
 
     code = "DPA405"
     default_why = "its figures hold only where somebody is trusted with what it needs"
@@ -195,7 +195,7 @@ class TrustMismatch(InputError):
 
 
 class ScheduleBroken(InputError):
-    """A release out of the order that the curator holds it to."""
+    """A release that differs from the required sequence of releases."""
 
     code = "DPA501"
     default_why = "the ledger describes the run only if every release comes where it is expected"
@@ -203,7 +203,7 @@ class ScheduleBroken(InputError):
 
 
 class TargetDied(InputError):
-    """A target's process ended without a result, or took more than it was allowed."""
+    """A target's process ended without a result, or exceeded its limit of time or memory."""
 
     code = "DPA502"
     default_why = "a run that is not complete proves nothing: its ledger may lack releases"
@@ -211,7 +211,7 @@ class TargetDied(InputError):
 
 
 class TargetRaised(Exception):
-    """What a target raised in its own process. `text` may hold private data; the message does not."""
+    """An exception of a target in its own process. `text` may hold private data; the message does not."""
 
     def __init__(self, kind: str, text: str, place: str, traceback: str) -> None:
         super().__init__(f"{kind} at {place}" if place else kind)
@@ -221,7 +221,7 @@ class TargetRaised(Exception):
 class TrialFailed(InputError):
     """An algorithm raised in one trial of an audit.
 
-    The algorithm's own message is only in the chained cause, for the data's holder: it may be about records.
+    Only the chained cause holds the algorithm's own message: it may quote records and is for the data holder.
     """
 
     code = "DPA601"
@@ -232,11 +232,11 @@ class TrialFailed(InputError):
     side: int  # 0 for the data, 1 for the neighbour
     index: int  # the trial, or the first one of a batch; ``SeedSequence((seed, side, index))`` seeds it
     trials: int
-    partial: object = None  # the scores of the trials before it, where a runner kept them
+    partial: object = None  # the scores of earlier trials, if the runner kept them
 
     @classmethod
     def in_trial(cls, raised: str, *, seed: int, side: int, index: int, trials: int = 1) -> TrialFailed:
-        """The error of one trial, or of a batch of trials, with the call that repeats it."""
+        """Return the error of one trial, or of a batch of trials, with the call that repeats it."""
         batch, call, size = "", "repeat_trial", ""
         if trials > 1:
             batch, call, size = f" in a batch of {trials}", "repeat_batch", f", trials={trials}"
@@ -250,7 +250,7 @@ class TrialFailed(InputError):
 
 
 class ScoreShape(InputError):
-    """Scores that are not one number, or one vector of always the same length, a trial."""
+    """Scores that are not one number, or one vector of a fixed length, per trial."""
 
     code = "DPA602"
     default_why = "trials are compared number by number"
@@ -258,7 +258,7 @@ class ScoreShape(InputError):
 
 
 class StoreMismatch(InputError):
-    """Stored trials of another configuration than the one to be resumed."""
+    """Stored trials of another configuration than the resumed one."""
 
     code = "DPA603"
     default_why = "trials of two experiments would be counted together"
@@ -266,7 +266,7 @@ class StoreMismatch(InputError):
 
 
 class WorkersLost(DpauditError):
-    """Worker processes died again and again without finishing a chunk of trials."""
+    """Worker processes died repeatedly without finishing a chunk of trials."""
 
     code = "DPA604"
     default_why = "the trials that they ran are missing"
@@ -274,7 +274,7 @@ class WorkersLost(DpauditError):
 
 
 class BookUnavailable(DpauditError):
-    """A budget book whose database does not answer, or is not a database."""
+    """A budget book with a database that does not answer, or a file that is not a database."""
 
     code = "DPA701"
     default_why = "the budget is recorded there, so nothing was reserved, spent or cancelled"
@@ -290,7 +290,7 @@ class BookFormat(InputError):
 
 
 class IntegrityError(DpauditError):
-    """What was read is not what was written."""
+    """The file that was read differs from the file that was written."""
 
     exit_status = 3
 
@@ -304,7 +304,7 @@ class LedgerTruncated(IntegrityError):
 
 
 class LedgerTampered(IntegrityError):
-    """A hash that does not follow from its line and the line before."""
+    """A hash that does not follow from its line and the previous line."""
 
     code = "DPA206"
     default_why = "the file was edited after it was written"
@@ -315,12 +315,12 @@ class RecordAfterFooter(IntegrityError):
     """A record after the ledger's footer."""
 
     code = "DPA207"
-    default_why = "the hash chain ended before it, so that it may not belong to the run"
+    default_why = "the hash chain ended before it, so it may not belong to the run"
     default_remedy = "take the original file, or run the algorithm again"
 
 
 class SignatureInvalid(IntegrityError):
-    """An envelope without a valid signature by the key that is trusted."""
+    """An envelope without a valid signature by the trusted key."""
 
     code = "DPA208"
     default_why = "it was signed with another key, or changed after it was signed"
@@ -328,7 +328,7 @@ class SignatureInvalid(IntegrityError):
 
 
 class CertificateMismatch(IntegrityError):
-    """A certificate about another ledger, or with figures that do not follow from its own."""
+    """A certificate about another ledger, or with figures that do not follow from its own ledger."""
 
     code = "DPA209"
     default_why = "it contradicts the run's ledger"

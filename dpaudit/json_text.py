@@ -1,25 +1,25 @@
-"""Strict reading of numbers and of JSON, for records that others rely on."""
+"""Strict parsing of numbers and JSON."""
 
 import json
 import math
 import sys
 from typing import Any, Final
 
-#: From here on the nearest double is a number but for a part of 2^-53; below, it can be off by all of it.
+#: The smallest normal double. From here on rounding has relative error 2^-53; below, it can reach 1.
 _LEAST_NORMAL: Final = sys.float_info.min
 
 
 def double(digits: str) -> float:
-    """Return the number that the digits write, if the nearest double is that number but for a rounding.
+    """Return the double nearest to a decimal number.
 
-    A rounding is a part in 9e15, far below the tolerance of a claim, 1e-9. Raises `ValueError`: no number,
-    one that overflows, or one so small that the nearest double is 0 or off by a larger part.
+    Its relative error is at most 1 in 9e15, far below the tolerance of a claim, 1e-9. Raises `ValueError` if
+    the text is not a number, overflows, or is so small that the relative error would be larger.
     """
     try:
         value = float(digits)
     except ValueError:
         raise ValueError(f"{digits!r} is not a number") from None
-    if _LEAST_NORMAL <= abs(value) < math.inf or "n" in digits.lower():  # nan and infinity are for the caller
+    if _LEAST_NORMAL <= abs(value) < math.inf or "n" in digits.lower():  # the caller checks nan and infinity
         return value
     if math.isinf(value):
         raise ValueError(f"{digits} is too large for a double")
@@ -29,16 +29,17 @@ def double(digits: str) -> float:
 
 
 def _as_written(digits: str) -> float:
-    """A number that a program wrote: a double's shortest digits are that double, whatever its size."""
+    """Return a number written by a program: the shortest digits of any double are read as that double."""
     value = float(digits)
-    # What overflows is refused where it is known which field it is.
+    # An overflow is refused later, by the code that knows the field.
     return value if digits == repr(value) or math.isinf(value) else double(digits)
 
 
 def strictly_parsed(text: str | bytes) -> Any:
-    """Return the value that UTF-8 text writes in JSON.
+    """Parse UTF-8 JSON text and return its value.
 
-    Raises `ValueError` for a repeated field, NaN, infinity, a number that no double is, or a byte order mark.
+    Raises `ValueError` for a repeated field, NaN, infinity, a number outside the range of doubles, or a byte
+    order mark.
     """
     if isinstance(text, bytes):  # json.loads would guess the encoding, and skip a byte order mark
         text = text.decode()

@@ -1,4 +1,4 @@
-"""The frozen pydantic model that every value type of the core is, and how its errors read."""
+"""The frozen pydantic base model of all value types of the core, and its error messages."""
 
 import decimal
 import fractions
@@ -20,7 +20,7 @@ from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKi
 
 
 def up(exact: fractions.Fraction) -> float:
-    """The smallest double that is not below a rational number."""
+    """Return the smallest double that is not below a rational number."""
     try:
         nearest = float(exact)
     except OverflowError:
@@ -29,14 +29,14 @@ def up(exact: fractions.Fraction) -> float:
 
 
 def down(exact: fractions.Fraction) -> float:
-    """The largest double that is not above a rational number."""
+    """Return the largest double that is not above a rational number."""
     return 0.0 - up(-exact)  # for zero not -0.0
 
 
 def as_double(value: Any, rounded: Callable[[fractions.Fraction], float]) -> Any:
-    """An exact number (int, Fraction, Decimal) as a double, rounded to the side that is safe for it.
+    """Return an exact number (int, Fraction, Decimal) as a double, rounded by `rounded` (`up` or `down`).
 
-    Anything else is returned as it is, to be read or refused as a double.
+    Any other value is returned unchanged; pydantic then accepts or refuses it as a double.
     """
     if isinstance(value, float) or not is_number(value):
         return value
@@ -49,7 +49,7 @@ def as_double(value: Any, rounded: Callable[[fractions.Fraction], float]) -> Any
 
 
 def finite(value: float) -> float:
-    """The value, if it is neither NaN nor infinite; for use in a field."""
+    """Return a finite value; raise `ValueError` for NaN and infinities. A validator of fields."""
     if not math.isfinite(value):
         raise ValueError(f"must be a finite number, not {value}")
     return value
@@ -62,27 +62,27 @@ def _countable(value: int) -> int:
 
 
 class NoDouble(ValueError):
-    """A number lies between two doubles, which the text names."""
+    """A number lies strictly between two doubles; the text names them."""
 
 
 class TooLarge(ValueError):
-    """A number is finite, and larger in magnitude than every double."""
+    """A finite number is larger in magnitude than every double."""
 
 
 def is_number(value: object) -> TypeGuard[Any]:
-    """Whether a value is a real number of one of Python's or numpy's types.
+    """Return whether a value is a real number of a Python or numpy type.
 
-    Booleans are not, nor are numpy's time differences, which numpy derives from its whole numbers.
+    Booleans and numpy's time differences, which derive from its integers, do not count as numbers.
     """
     real = isinstance(value, numbers.Real | decimal.Decimal) and not isinstance(value, bool)
     return real and getattr(getattr(value, "dtype", None), "kind", "") != "m"
 
 
 def exact_double(value: Any) -> float:
-    """Return a number of any of Python's or numpy's types as the double that equals it.
+    """Return the double that equals a number of any Python or numpy type.
 
-    Raises ValueError for anything but a number, `TooLarge` for one beyond all doubles, and `NoDouble` for
-    one between two doubles: which of them is safe depends on what it is for.
+    Raises `ValueError` for a value that is not a number, `TooLarge` for a number beyond all doubles, and
+    `NoDouble` for a number between two doubles: the safe direction of rounding depends on its use.
     """
     if type(value) is float:
         return value
@@ -100,14 +100,14 @@ def exact_double(value: Any) -> float:
 
 
 def _exactly(value: Any) -> fractions.Fraction:
-    """A finite number's value; numpy's whole numbers as Python's own, as they would wrap round."""
+    """Return a finite number as a fraction; numpy integers become Python integers, which cannot overflow."""
     if isinstance(value, numbers.Integral):
         return fractions.Fraction(int(value))
     return fractions.Fraction(*value.as_integer_ratio())
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether a number is neither NaN nor infinite, whatever its type and however large."""
+    """Return whether a number of any type and size is neither NaN nor infinite."""
     if isinstance(value, numbers.Rational):
         return True
     if isinstance(value, decimal.Decimal):
@@ -116,7 +116,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _plain(value: object) -> object:
-    """A number as the double that equals it; anything but a number unchanged, for pydantic to refuse."""
+    """Return the double that equals a number; return any other value unchanged, for pydantic to refuse."""
     if type(value) is float:
         return value
     if isinstance(value, numbers.Real | decimal.Decimal) or hasattr(value, "__float__"):
@@ -128,23 +128,23 @@ def _plain(value: object) -> object:
 
 
 def _whole(value: object) -> object:
-    """One of numpy's whole numbers as Python's own; anything else unchanged, for pydantic to refuse."""
+    """Return an integer as a Python integer; return any other value unchanged, for pydantic to refuse."""
     return int(value) if isinstance(value, numbers.Integral) and is_number(value) else value
 
 
-#: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.
+#: Numbers in a ledger; the types below refuse NaN and infinities before any computation.
 Number = Annotated[float, Field(strict=True), BeforeValidator(_plain)]
 Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
 NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
-#: In a field: an exact number, such as Fraction(1, 3), that no double equals is rounded up, or down. Noise is
-#: rounded down; sensitivities, sampling rates and what a guarantee allows are rounded up.
+#: For fields: round an exact number that is not a double, for example Fraction(1, 3), up or down. Noise is
+#: rounded down; sensitivities, sampling rates and a guarantee's figures are rounded up.
 Enlarged = BeforeValidator(functools.partial(as_double, rounded=up))
 Reduced = BeforeValidator(functools.partial(as_double, rounded=down))
 Scale = Annotated[Positive, Reduced]
 Share = Annotated[Positive, Field(le=1), Enlarged]
-#: Costs are doubles: past the largest one, a count times a cost that was rounded to 0 could be anything.
+#: Costs are doubles: a count beyond the largest double, times a cost rounded to 0, would be undefined.
 Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_whole), AfterValidator(_countable)]
 
 
@@ -181,7 +181,7 @@ def _thawed(value: Any) -> Any:
     return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-#: A JSON object as a field: a copy of what was given, which cannot change after its hash was written.
+#: A JSON object as a field: a copy that cannot change after its hash was written.
 Parameters = Annotated[
     Mapping[str, JsonValue],
     BeforeValidator(lambda value: _thawed(value) if isinstance(value, FrozenMapping) else value),
@@ -191,7 +191,7 @@ Parameters = Annotated[
 
 
 class _PlainSignature:
-    """A model's signature as editors and notebooks show it: types without their validators, and no kind."""
+    """A model's signature for editors and notebooks: types without validators, without the field `kind`."""
 
     def __init__(self, whole: Any) -> None:
         self._whole = whole
@@ -205,7 +205,7 @@ class _PlainSignature:
 
 
 def _bare(annotation: Any) -> Any:
-    """A type without what `Annotated` says about it, inside as well."""
+    """Return a type without `Annotated` metadata, also inside its arguments."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:
@@ -217,7 +217,7 @@ def _bare(annotation: Any) -> Any:
 
 
 class Model(BaseModel):
-    """A frozen value with no unknown fields; what does not fit raises an `InputError`."""
+    """A frozen value without unknown fields; invalid fields raise an `InputError`."""
 
     __signature__: ClassVar[Any]
 
@@ -239,31 +239,31 @@ class Model(BaseModel):
         cls.__signature__ = _PlainSignature(cls.__dict__["__signature__"])
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Itself, as of any value that cannot change: every replayed run copies its options and algorithm."""
-        # Pydantic's own model_copy(deep=True), which changes the copy, asks without a memo.
+        """Return the model itself, which cannot change: every replay copies its options and algorithm."""
+        # Pydantic's model_copy(deep=True) changes the copy; it calls this method without a memo.
         return super().__deepcopy__() if memo is None else self
 
     def to_json(self) -> dict[str, Any]:
-        """The value as plain JSON types, without the optional fields that are not set."""
+        """Return the value as plain JSON types, without unset optional fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def without_computed(record: Any, kind: type[Model]) -> Any:
-    """A model's record without its computed fields; anything but a record unchanged."""
+    """Return a model's record without its computed fields; return any other value unchanged."""
     if not isinstance(record, dict):
         return record
     return {name: value for name, value in record.items() if name not in kind.model_computed_fields}
 
 
 def _unnamed(model: type[BaseModel], values: Sequence[object]) -> InputError:
-    """The error where values are given without their names, which it says."""
+    """Return the error for positional values; it names the fields."""
     written = ", ".join(f"{name}=..." for name, field in model.model_fields.items() if field.is_required())
     what = f"{', '.join(map(_short, values))} without {'a name' if len(values) == 1 else 'names'}"
     why, remedy = "one number could be mistaken for another", f"write {model.__name__}({written})"
     return InvalidParameter(what, where=model.__name__, why=why, remedy=remedy)
 
 
-#: Pydantic's complaints about a range: where its end is found, what is wrong, and what to give.
+#: Pydantic's range errors: the key of the range's end, the text of the error, and the remedy.
 _RANGES: Mapping[str, tuple[str, str, str]] = {
     "greater_than": ("gt", "is not above", "above"),
     "greater_than_equal": ("ge", "is below", "of at least"),
@@ -273,7 +273,7 @@ _RANGES: Mapping[str, tuple[str, str, str]] = {
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
-    """Pydantic's first complaint as an error of ours that names field, value and place."""
+    """Return pydantic's first error as a dpaudit error with field, value and place."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     found = context.get("error")
@@ -312,7 +312,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
 
 @contextmanager
 def named_by(spelled: Callable[[str], str]) -> Iterator[None]:
-    """Errors about a model's field name what the user gave it by: an option, say, as `spelled` has it."""
+    """Inside the block, errors about a field name it as the user gave it, for example as an option."""
     try:
         yield
     except InvalidParameter as error:
@@ -322,7 +322,7 @@ def named_by(spelled: Callable[[str], str]) -> Iterator[None]:
 
 
 def _remedy(complaint: Mapping[str, Any]) -> str:
-    """What to give instead; empty where it is a number in a range."""
+    """Return the remedy for a pydantic error; empty means the default remedy."""
     context = complaint.get("ctx", {})
     if complaint["type"] in {"enum", "literal_error"}:
         known = re.findall(r"'([^']*)'", str(context.get("expected")))
@@ -334,7 +334,7 @@ def _remedy(complaint: Mapping[str, Any]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The known name nearest to one that is unknown, as the beginning of a remedy; empty if none is near."""
+    """Return the start of a remedy that suggests the nearest known name; empty if no name is near."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1)

@@ -1,10 +1,10 @@
-"""How values read in a notebook: facts and a table in HTML, with no style or script of their own."""
+"""Display of values in a notebook: facts and a table in plain HTML, without styles or scripts."""
 
 from collections.abc import Collection, Iterable, Mapping
 from html import escape
 from itertools import islice
 
-#: More rows than these are counted, not shown.
+#: The number of rows that are shown; further rows are only counted.
 MOST_ROWS = 40
 
 
@@ -14,7 +14,7 @@ def as_html(
     columns: Iterable[str] = (),
     rows: Collection[Iterable[object]] = (),
 ) -> str:
-    """A title, its facts that are not None, and a table with a row for each of the first rows."""
+    """Return a title, the facts that are not None, and a table of the first `MOST_ROWS` rows, as HTML."""
     known = ((_text(name), _text(value)) for name, value in facts.items() if value is not None)
     parts = [f"<p><b>{_text(title)}</b></p>", "<table>"]
     parts += [f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in known]
@@ -29,6 +29,6 @@ def as_html(
 
 
 def _text(value: object) -> str:
-    """A value's text, in which nothing is markup, and what cannot be printed is an escape."""
+    """Return a value's text with markup and unprintable characters escaped."""
     text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
     return escape("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))

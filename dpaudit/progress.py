@@ -1,6 +1,7 @@
-"""How far long work has come, told by whoever does it and shown wherever somebody is watching.
+"""Progress of long work, reported by the working code and shown at a terminal or in a notebook.
 
-A command shows it at a terminal (`dpaudit.app.text.progress`), a notebook by itself; else nothing is shown.
+A command shows it at a terminal (`dpaudit.app.text.progress`), and a notebook shows it automatically;
+otherwise nothing is shown.
 """
 
 import os
@@ -13,17 +14,17 @@ from html import escape
 from time import monotonic
 from typing import Any, Self, TypeAlias
 
-#: Parts are shown at most once in so many seconds.
+#: The least time between two updates, in seconds.
 BETWEEN = 0.1
 
 
 @dataclass(eq=False)
 class Work:
-    """Work that may take longer than two seconds; `what` names its `total` parts, or what is done now.
+    """Work that may take longer than two seconds; `what` names its `total` parts or the current activity.
 
-    Used in a ``with`` block, and called with the number of `done` parts and a few words about them. Without a
-    total it says only what is done now. What is long enough to be left alone (`lasting`) is told to a log
-    too, where nobody watches.
+    Use it in a ``with`` block, and call it with the number of `done` parts and a short detail. Without a
+    total it shows only the current activity. Progress of `lasting` work is also written to a log if there is
+    no terminal.
     """
 
     what: str
@@ -41,9 +42,9 @@ class Work:
         _tell(lambda under_way: under_way.remove(self) if self in under_way else None)
 
     def __call__(self, done: int, detail: str = "", total: int | None = None) -> None:
-        """Say that `done` parts are finished; `detail` is for people, and holds nothing private.
+        """Report that `done` parts are finished; `detail` must contain nothing private.
 
-        `total` is how many there are, where that has changed.
+        `total` is the number of parts, if it has changed.
         """
         self.done, self.detail = done, detail
         self.total = self.total if total is None else total
@@ -53,12 +54,12 @@ class Work:
             _tell()
 
 
-#: What shows all work under way, the innermost last; called after every change, at the end with nothing.
+#: Shows the current work, innermost last; called after every change, and at the end with an empty list.
 Display: TypeAlias = Callable[[Sequence[Work]], object]
 
 
 class _Watched:
-    """A display, and the work that it shows: of one process, and not of those which that one forks."""
+    """A display and the work that it shows, for one process without its forked children."""
 
     def __init__(self, display: Display) -> None:
         self.display, self.process = display, os.getpid()
@@ -70,7 +71,7 @@ _WATCHED: ContextVar[_Watched | None] = ContextVar("watched", default=None)
 
 @contextmanager
 def shown_by(display: Display) -> Iterator[None]:
-    """Show the work that is done inside."""
+    """Show the work inside the block with `display`."""
     token = _WATCHED.set(_Watched(display))
     try:
         yield
@@ -89,7 +90,7 @@ def _tell(change: Callable[[list[Work]], object] = lambda _: None) -> None:
 
 
 class _NotebookBar:
-    """The innermost work as one bar in the cell that runs it, gone when all is done."""
+    """A display that shows the innermost work as one bar in the running cell and removes it at the end."""
 
     def __init__(self, shell: Any, display: Callable[..., Any], html: Callable[[str], Any]) -> None:
         self._shell, self._display, self._html = shell, display, html
@@ -115,14 +116,14 @@ class _NotebookBar:
 
 
 def words(under_way: Sequence[Work]) -> str:
-    """The work as words, the innermost first: on a narrow terminal the end is cut off."""
+    """Describe the work in words, innermost first, because a narrow terminal cuts off the end."""
     works = reversed(under_way)
     counts = ((w.what if w.total is None else f"{w.done} of {w.total} {w.what}", w.detail) for w in works)
     return ", ".join(word for count in counts for word in count if word)
 
 
 def _in_notebook() -> Display | None:
-    """A display in a notebook: a Jupyter kernel runs this process."""
+    """Return a notebook display if a Jupyter kernel runs this process, or None."""
     library: Any = sys.modules.get("IPython")
     shell = None if library is None else library.get_ipython()
     if getattr(shell, "kernel", None) is None:

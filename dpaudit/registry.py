@@ -1,13 +1,13 @@
-"""Names that installed packages add to ours: mechanisms, algorithms, verbs, importers, libraries, auditors.
+"""Registries of mechanisms, algorithms, verbs, importers, libraries and auditors, open to other packages.
 
-A package adds a name by an entry point in the group of its kind, without any change of this tree:
+An installed package adds a name by an entry point in the group of its kind, without a change of this tree:
 
     [project.entry-points."dpaudit.mechanisms"]
     staircase = "staircase:Staircase"
 
-Our own names come first, and are found without reading other packages' metadata, which takes longer than a
-short command. What the core takes from its wings stands in `FROM_WINGS`, as text that is imported when it is
-used.
+Our own names come first and are found without reading the metadata of other packages, which takes longer than
+a short command. `FROM_WINGS` lists the functions that the core uses from its wings, as text that is imported
+on first use.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Entry = TypeVar("Entry")
 
 
 class Registry(Mapping[str, Entry], Generic[Entry]):
-    """The entries of one kind by name: our own, and those that installed packages add.
+    """The entries of one kind by name: our own, and the entries of installed packages.
 
-    Iterating reads the metadata of all installed packages; so does looking up a name that is not ours.
+    Iterating, or looking up a name that is not ours, reads the metadata of all installed packages.
 
     Args:
-        kind: names the group of entry points, ``dpaudit.KIND``.
-        type_: of every entry.
-        own: our own entries, or where each is defined, as text: ``"module:attribute"``.
+        kind: the group of entry points is ``dpaudit.KIND``.
+        type_: the type of every entry.
+        own: our own entries, or the place of each as text: ``"module:attribute"``.
     """
 
     def __init__(self, kind: str, type_: Any, own: Mapping[str, Entry | str]) -> None:
         self.kind, self.type_, self.own = kind, type_, own
 
     def refusal(self, name: str, entry: object) -> str | None:
-        """Why an added object cannot be the entry of a name; None if it can."""
+        """Return the reason that an added object cannot be the entry of a name, or None."""
         del name
         wanted = f"{self.type_.__module__}.{self.type_.__qualname__}"
         return None if isinstance(entry, self.type_) else f"it is no {wanted}"
@@ -49,8 +49,8 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         """Return the entry of a name.
 
         Raises:
-            KeyError: nothing has this name.
-            BrokenPackage: a package adds it, and the entry cannot be imported or is of another type.
+            KeyError: no entry has this name.
+            BrokenPackage: a package adds the name, but its entry cannot be imported or has another type.
         """
         if name in self.own:
             entry = self.own[name]
@@ -68,13 +68,13 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         return sum(1 for _ in self)
 
     def package(self, name: str) -> str | None:
-        """Return the package that adds a name, with its version; None for a name of ours."""
+        """Return the package that adds a name, with its version, or None for our own name."""
         return None if name in self.own else _package(self._added[name][0])
 
     def added(self) -> Iterator[tuple[str, Entry | BrokenPackage]]:
-        """Yield what packages add: names with entries, or with the reason why one cannot be used."""
+        """Yield the names that packages add, each with its entry or the reason that it is unusable."""
         for name, found in self._added.items():
-            if name in self.own:  # ours counts
+            if name in self.own:  # our own entry has precedence
                 what = f"the name {name!r} in the group dpaudit.{self.kind} is dpaudit's own"
                 yield name, _broken(found[0], what, "choose another name for the entry, which is ignored")
                 continue
@@ -84,7 +84,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
                 yield name, error
 
     def working(self) -> dict[str, Entry]:
-        """Return all entries that can be used, ours first."""
+        """Return all usable entries, ours first."""
         added = {name: one for name, one in self.added() if not isinstance(one, BrokenPackage)}
         return {name: self[name] for name in self.own} | added
 
@@ -103,7 +103,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             raise _broken(point, what, "uninstall one of them")
         try:
             entry = point.load()
-        except Exception as error:  # whatever another package raises while it is imported
+        except Exception as error:  # an import may raise anything
             what = f"{name!r} cannot be imported from {point.value!r}: {type(error).__name__}: {error}"
             raise _broken(point, what) from error
         refusal = self.refusal(name, entry)
@@ -112,7 +112,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         return cast("Entry", entry)
 
 
-#: What the core takes from its wings: rooms that it never imports, so that each can be read or left out.
+#: Functions of the wings that the core uses without importing them, so a wing can be left out.
 FROM_WINGS: Final = {
     "table": "dpaudit.tables.table:made",
     "frame-pairs": "dpaudit.tables.sources:frame_pairs",
@@ -127,13 +127,13 @@ def from_wing(name: str) -> Any:
 
 
 def defined_at(place: str) -> Any:
-    """Import ``"module:attribute"``: a part of this package that the caller does not depend on."""
+    """Import ``"module:attribute"`` of this package on demand."""
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:
-    from importlib.metadata import entry_points  # slow to import, and needed for other packages' names alone
+    from importlib.metadata import entry_points  # slow to import, and needed only for other packages' names
 
     return entry_points(group=group)
 

@@ -1,6 +1,6 @@
-"""Hypothesis strategies for tests of your own: data sets of a schema, and neighbouring pairs of them.
+"""Hypothesis strategies for your own tests: data sets of a schema, and neighbouring pairs of them.
 
-Needs the extra `strategies`. Hypothesis shrinks what fails, so that a test ends with a small pair:
+Needs the extra `strategies`. Hypothesis shrinks a failing example, so a test ends with a small pair:
 
 >>> import numpy as np
 >>> from hypothesis import given, settings
@@ -36,13 +36,16 @@ from dpaudit.processes.records import number_of, taken
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-#: A column's values: the least and largest number, a range of whole numbers, or all values that there are.
+#: A column's values: the least and the largest number, a range of whole numbers, or a list of all values.
 Column: TypeAlias = tuple[float, float] | range | Sequence[str]
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """The schema of `TrajectoryData`: S states, A actions and H steps a trajectory; rewards are in [0, 1]."""
+    """The schema of `TrajectoryData`: its states, its actions, and the steps of a trajectory.
+
+    Rewards are in [0, 1].
+    """
 
     n_states: int
     n_actions: int
@@ -62,16 +65,17 @@ def datasets(
     """Return a strategy of data sets of a schema.
 
     Args:
-        schema: a column's values by its name: (low, high) for numbers, a `range` for whole numbers, a list of
-            texts for levels; or a `Trajectories`, for `TrajectoryData`.
-        form: a list of dicts, an array [n, d] of floats without texts ([n] where there is one column), or a
-            pandas frame.
-        min_size: records, at least; 1 or more.
-        max_size: records, at most.
+        schema: maps each column's name to its values: (low, high) for numbers, a `range` for whole numbers, a
+            list of texts for categories; or a `Trajectories`, for `TrajectoryData`.
+        form: a list of dicts, an array [n, d] of floats without texts ([n] for a single column), or a pandas
+            frame.
+        min_size: the least number of records, at least 1.
+        max_size: the largest number of records.
 
     Raises:
-        InvalidParameter: an empty schema, a column without values, texts in an array, impossible sizes.
-        MissingExtra: Hypothesis is not installed, or pandas for a frame.
+        InvalidParameter: the schema is empty, a column has no values, an array would hold texts, or the sizes
+            are impossible.
+        MissingExtra: Hypothesis is not installed, or pandas is not installed for a frame.
     """
     _require_hypothesis()
     from hypothesis import strategies as st
@@ -108,15 +112,16 @@ def neighbours(
     """Return a strategy of pairs of neighbouring data sets.
 
     Args:
-        data: a strategy of data sets: of `datasets`, or of your own lists, arrays or dataclasses of arrays. A
-            record that replaces another one, or is added, is one of a second data set.
-        relation: what makes two data sets neighbours. Under add-or-remove-one a record is taken out or added
-            at the end; under zero-out it becomes zero in every column, in arrays alone.
-        unit: for a pandas frame, the column that names the unit: all its rows change. Left out, one row.
+        data: a strategy of data sets: `datasets(...)`, or your own lists, arrays or dataclasses of arrays. A
+            new record comes from a second data set.
+        relation: the neighbouring relation. Under add-or-remove-one a record is removed or added at the end;
+            under zero-out a record becomes zero in every column, for arrays only.
+        unit: for a pandas frame, the column with the unit's name: all rows of one unit change. By default one
+            row changes.
 
     Raises:
-        InvalidParameter: no strategy, an unknown relation, a unit of what is no frame, or data whose records
-            are not known.
+        InvalidParameter: `data` is not a strategy, the relation is unknown, `unit` is given for data other
+            than a frame, or the data type has no known records.
         MissingExtra: Hypothesis is not installed.
     """
     _require_hypothesis()

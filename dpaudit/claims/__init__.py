@@ -1,1 +1,1 @@
-"""What is claimed: guarantees, the data sets they compare, sensitivities and bounds."""
+"""Claims: guarantees, neighbouring relations, sensitivities and bounds."""

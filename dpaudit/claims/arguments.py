@@ -1,4 +1,4 @@
-"""Checks of what is passed to the package's functions by callers who have no type checker."""
+"""Checks of the arguments of public functions, for callers without a type checker."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ _Returned = TypeVar("_Returned")
 _LONGEST: Final = 80
 _MOST_ENTRIES: Final = 2**48
 _WHOLE: Final = ("trials", "replays", "guesses", "seed", "users", "count", "chunk", "workers")
-#: What parameters of these names must be, in every function.
+#: The required types of parameters with these names, in every function.
 _KINDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("algorithm", "auditor"), Callable),
     "claim": Claim,
@@ -40,10 +40,10 @@ _WORDS: Final = {
 def checked(
     name: str, **kinds: Any
 ) -> Callable[[Callable[_Parameters, _Returned]], Callable[_Parameters, _Returned]]:
-    """Decorate a function: arguments of another name or type, and negative counts, raise `InvalidParameter`.
+    """Decorate a function: unknown arguments, wrong types and negative counts raise `InvalidParameter`.
 
-    `name` is the function's public name; `kinds` has types beside or in place of those that parameters have
-    by their names, such as ``claim``; [type] is a collection of such. A parameter's default always passes.
+    `name` is the function's public name. `kinds` adds to or replaces the types that parameters have by name,
+    for example ``claim``; [type] means a collection of that type. A parameter's default is always accepted.
     """
 
     def decorate(function: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
@@ -62,7 +62,7 @@ def checked(
             for one, value in given.items():
                 if one in expected and one in parameters and value is not parameters[one].default:
                     given[one] = _read(value, expected[one], f"{name}({one}=)")
-            if name != "run" and callable(given.get("algorithm")):  # of thousands of runs, once
+            if name != "run" and callable(given.get("algorithm")):  # `run` is called thousands of times
                 require_two_arguments(given["algorithm"], "curator", "the algorithm", f"{name}(algorithm=)")
             own = getattr(given.get("algorithm"), "claim", None)
             if own is not None:
@@ -80,19 +80,19 @@ def require_two_arguments(algorithm: Any, second: str, name: str, where: str) ->
     """Raise `UsageError` for an algorithm that cannot be called with data and a second argument."""
     try:
         signature = inspect.signature(algorithm)
-    except (TypeError, ValueError):  # compiled code need not have one
+    except (TypeError, ValueError):  # compiled code may have no signature
         return
     try:
         signature.bind(None, None)
     except TypeError:
-        taken = ", ".join(signature.parameters)  # names alone: a default may be large, or private
+        taken = ", ".join(signature.parameters)  # names only: a default may be large or private
         what = f"{name} takes ({taken}) and cannot be called with two arguments"
         why, remedy = f"an algorithm is called with data and a {second}", f"define it as (data, {second})"
         raise UsageError(what, where=where, why=why, remedy=remedy) from None
 
 
 def require_kind(value: Any, kind: Any, where: str) -> None:
-    """Raise `InvalidParameter` where a value is not of a type, as `checked` does."""
+    """Raise `InvalidParameter` if a value does not have a type, as `checked` does."""
     if isinstance(kind, list):
         require_kind(value, Collection, where)
         for one in value:
@@ -110,7 +110,7 @@ def require_kind(value: Any, kind: Any, where: str) -> None:
 
 
 def _read(value: Any, kind: Any, where: str) -> Any:
-    """A value as `require_kind` checks it, its numbers as Python's own."""
+    """Check a value as `require_kind` does, and return it with Python numbers."""
     if kind is numbers.Real:
         return number(value, where)
     if kind == [numbers.Real]:
@@ -121,15 +121,15 @@ def _read(value: Any, kind: Any, where: str) -> Any:
 
 
 def number(value: Any, where: str) -> float:
-    """Return the double that equals a number of any of Python's or numpy's types.
+    """Return the double that equals a number of any Python or numpy type.
 
-    Every number that enters a public function goes through this one, and every number of a model through
-    the same check. Raises `InvalidParameter` for anything but a number, and for one that no double equals.
+    Public functions pass their numbers through this function; models use the same check. Raises
+    `InvalidParameter` if the value is not a number, or if no double equals it.
     """
     try:
         return exact_double(value)
     except NoDouble as error:
-        what, why = f"{_shown(value)} is no double", "the nearest one could make a bound too small"
+        what, why = f"{_shown(value)} is not a double", "the nearest double could make a bound too small"
         raise InvalidParameter(what, where=where, why=why, remedy=str(error)) from None
     except TooLarge:
         what, why = f"{_shown(value)} is too large", "no double is as large"
@@ -142,15 +142,15 @@ def number(value: Any, where: str) -> float:
 
 
 def whole(value: Any, where: str) -> int:
-    """Return a whole number >= 0 as Python's own; raises `InvalidParameter` for anything else."""
+    """Return a whole number >= 0 as a Python integer; raises `InvalidParameter` for any other value."""
     require_kind(value, numbers.Integral, where)
     return int(value)
 
 
 def lengths(value: Any, where: str) -> tuple[int, ...]:
-    """Return a shape as a tuple of Python's own numbers.
+    """Return a shape as a tuple of Python integers.
 
-    Raises `InvalidParameter` for anything else, and for a shape that no memory holds.
+    Raises `InvalidParameter` if the value is not a shape, or is too large for any memory.
     """
     place = f"{where}, shape="
     if isinstance(value, numbers.Integral):
@@ -164,14 +164,14 @@ def lengths(value: Any, where: str) -> tuple[int, ...]:
 
 
 def _shown(value: Any) -> str:
-    """A value in an error: short plain ones and guarantees; of others the type, as they may hold data."""
+    """Return a value's text for an error; long or structured values may hold data and show only the type."""
     kind, plain = type(value).__name__, (str, numbers.Number, type(None), *get_args(AnyGuarantee))
     shown = isinstance(value, plain) and len(repr(value)) <= _LONGEST
     return f"{value!r} of type {kind}" if shown else f"a value of type {kind}"
 
 
 def _meant(value: Any, kind: Any) -> str:
-    """What was probably meant, as a question."""
+    """Return a question that suggests the probable meaning, or an empty text."""
     if kind is Claim and isinstance(value, get_args(AnyGuarantee)):
         stated = ", ".join(f"{name}={figure!r}" for name, figure in figures(value).items())
         return f"did you mean Claim({type(value).__name__}({stated}))? "

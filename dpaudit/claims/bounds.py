@@ -8,7 +8,7 @@ from dpaudit.claims.guarantees import Guarantee, figures, leading_figure
 from dpaudit.errors import InvalidParameter
 from dpaudit.models import Fraction, Model, NonNegative
 
-#: interval: enclosed in ball arithmetic; float-pessimistic: every rounding goes the safe way or is
+#: interval: enclosed in ball arithmetic; float-pessimistic: every rounding is in the safe direction or
 #: covered by a stated slack; float: ordinary rounding.
 Rigour = Literal["interval", "float-pessimistic", "float"]
 
@@ -16,22 +16,22 @@ _STRICTEST_FIRST: Final = get_args(Rigour)
 
 
 def as_rigorous(found: Rigour, stated: Rigour) -> bool:
-    """Whether a figure's rounding is controlled as far as somebody states."""
+    """Return whether the rigour `found` is at least the rigour `stated`."""
     return _STRICTEST_FIRST.index(found) <= _STRICTEST_FIRST.index(stated)
 
 
 class Bound(Model):
-    """A guarantee that holds (upper) or a smaller one that does not (lower).
+    """An upper bound: a guarantee that holds; or a lower bound: a guarantee that does not hold.
 
     Attributes:
         direction: ``upper`` from an accountant, ``lower`` from an audit.
         guarantee: the bound's figures.
         method: the accountant or auditor.
-        rigour: how far rounding is controlled.
-        confidence: for lower bounds, the probability with which it holds.
-        at_least: for upper bounds, a leading figure below which the same method could not have gone:
-            the exact composition of the dominating pairs lies between the two. The mechanism itself
-            may be more private than its pair. Left out where the method does not enclose the pairs.
+        rigour: the control of rounding errors.
+        confidence: for lower bounds, the probability that the bound holds.
+        at_least: for upper bounds, a lower bound of the same method on the leading figure: the exact
+            composition of the dominating pairs lies between the two. The mechanism itself may be more
+            private than its pair. None if the method does not enclose the pairs.
     """
 
     direction: Literal["upper", "lower"] = "upper"
@@ -53,6 +53,6 @@ class Bound(Model):
         return self
 
     def row(self) -> dict[str, Any]:
-        """The bound as one flat row of a table."""
+        """Return the bound as a flat row of a table."""
         row = {"accountant": self.method, **figures(self.guarantee), "rigour": self.rigour}
         return row if self.at_least is None else {**row, "at_least": self.at_least}

@@ -1,4 +1,4 @@
-"""A claim: a guarantee, for whom and against whom, and the premises its theorem needs."""
+"""A claim: a guarantee with its unit, neighbouring relation, trust model, view and premises."""
 
 import operator
 from typing import Literal, Self
@@ -12,7 +12,7 @@ _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 
 
 class Premise(Model):
-    """A named condition that a claim's theorem needs: an inequality between two public numbers."""
+    """A named condition of a claim's theorem: an inequality between two public numbers."""
 
     name: str
     left: Number
@@ -30,16 +30,16 @@ class Premise(Model):
 
 
 class Claim(Model):
-    """What somebody states about an algorithm, and what dpaudit proves or tries to refute.
+    """A statement about an algorithm that dpaudit proves or tries to refute.
 
     Args:
-        guarantee: the guarantee claimed.
-        unit: the unit of privacy (``"row"``, ``"trajectory"``, ``"user"``); left out, the ledger's.
-        neighbouring: the neighbouring relation; left out, the ledger's.
-        trust_model: central, local or joint; left out, the ledger's.
-        view: what the adversary sees.
-        premises: conditions that the claim's theorem needs, each checked and able to fail.
-        assumptions: conditions that no computation here can check; the certificate repeats them.
+        guarantee: the claimed guarantee.
+        unit: the unit of privacy (``"row"``, ``"trajectory"``, ``"user"``); by default the ledger's.
+        neighbouring: the neighbouring relation; by default the ledger's.
+        trust_model: central, local or joint; by default the ledger's.
+        view: the outputs that the adversary sees.
+        premises: conditions of the claim's theorem; dpaudit checks each.
+        assumptions: conditions that dpaudit cannot check; the certificate repeats them.
     """
 
     guarantee: Guarantee
@@ -56,9 +56,9 @@ class Claim(Model):
         super().__init__(**fields)
 
     def about(self, unit: str, neighbouring: Neighbouring, trust_model: TrustModel) -> Self:
-        """This claim, made about a ledger's unit, relation and trust model.
+        """Return this claim with a ledger's unit, relation and trust model filled in.
 
-        Raises `ClaimMismatch`: the claim names another unit, relation or trust model.
+        Raises `ClaimMismatch` if the claim names another unit, relation or trust model.
         """
         stated = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
         meant = {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model}
@@ -80,7 +80,7 @@ class Claim(Model):
 
 
 def left_out(claim: Claim, own: Claim | None) -> str:
-    """What a claim omits of its ledger's own: premises, assumptions, view; in words, empty if nothing."""
+    """Describe the premises, assumptions and view of the ledger's own claim that `claim` omits, if any."""
     if own is None:
         return ""
     words = [f"the premise {premise}" for premise in own.premises if premise not in claim.premises]

@@ -1,4 +1,4 @@
-"""Privacy guarantees: what a claim states and what an accountant bounds."""
+"""Privacy guarantees, which claims state and accountants bound."""
 
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
@@ -6,8 +6,8 @@ from pydantic import Field
 
 from dpaudit.models import AboveOne, Enlarged, Fraction, Model, NonNegative, Reduced
 
-#: Figures of a guarantee: an exact number, such as Fraction(1, 3), is rounded up, since the guarantee of the
-#: smaller double is stronger. An order is rounded down: what holds at an order holds at every smaller one.
+#: Figures of a guarantee: an exact number, for example Fraction(1, 3), is rounded up, since the guarantee of
+#: the smaller double is stronger. An order is rounded down: RDP at an order implies RDP at every smaller one.
 Upper = Annotated[NonNegative, Enlarged]
 UpperFraction = Annotated[Fraction, Enlarged]
 Order = Annotated[AboveOne, Reduced]
@@ -65,17 +65,17 @@ class GDP(Model):
         return f"{self.mu:.6g}-GDP"
 
 
-#: Where epsilon is stated if no delta is asked for.
+#: The deltas for which epsilon is stated by default.
 DELTAS: Final = (1e-5, 1e-6, 1e-9)
 
 AnyGuarantee: TypeAlias = PureDP | ApproxDP | ZCDP | RDP | GDP
 
-#: The same union as a field of a model, told apart by its kind.
+#: The same union as a field of a model, discriminated by `kind`.
 Guarantee = Annotated[AnyGuarantee, Field(discriminator="kind")]
 
 
 def leading_figure(guarantee: AnyGuarantee) -> float:
-    """The number that a guarantee is about: rho, mu or epsilon."""
+    """Return the guarantee's main number: rho, mu or epsilon."""
     match guarantee:
         case ZCDP():
             return guarantee.rho
@@ -88,5 +88,5 @@ def leading_figure(guarantee: AnyGuarantee) -> float:
 
 
 def figures(guarantee: AnyGuarantee) -> dict[str, Any]:
-    """The guarantee's numbers under their names, without its kind."""
+    """Return the guarantee's numbers by name, without its kind."""
     return {name: value for name, value in guarantee.to_json().items() if name != "kind"}

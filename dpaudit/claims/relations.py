@@ -1,4 +1,4 @@
-"""Whom a guarantee protects, against which change, and who is trusted with the data."""
+"""Neighbouring relations, trust models and views."""
 
 import math
 from enum import StrEnum
@@ -13,12 +13,12 @@ class Neighbouring(StrEnum):
     ZERO_OUT = "zero-out"
 
     def sum_sensitivity(self, bound: float, norm: str, *, acute: bool = False) -> float:
-        """The sensitivity of a sum whose units contribute vectors of `norm` at most `bound`, rounded up.
+        """Return the sensitivity, rounded up, of a sum of the units' vectors, each of `norm` at most `bound`.
 
-        Removing or zeroing a unit takes away one contribution: `bound`. Replacing a unit takes one away and
-        adds another: by the triangle inequality `2 bound`. Where contributions are `acute` - any two have a
-        non-negative inner product, as counts and positive semi-definite matrices do - a Euclidean norm gives
-        ``|x - y|^2 = |x|^2 + |y|^2 - 2 <x, y> <= 2 bound^2``.
+        Removing or zeroing a unit removes one contribution: `bound`. Replacing a unit removes one
+        contribution and adds another: `2 bound` by the triangle inequality. `acute` says that any two
+        contributions have a non-negative inner product, for example counts or positive semi-definite
+        matrices; a Euclidean norm then gives ``|x - y|^2 = |x|^2 + |y|^2 - 2 <x, y> <= 2 bound^2``.
         """
         match self:
             case Neighbouring.ADD_OR_REMOVE_ONE | Neighbouring.ZERO_OUT:
@@ -27,25 +27,25 @@ class Neighbouring(StrEnum):
                 return _sqrt_2_times(bound) if acute and norm != "l1" else 2.0 * bound
 
     def parts_touched(self, *, split_by_values: bool) -> int:
-        """How many parts of one split a single unit can touch.
+        """Return the number of parts of a split that one unit can change.
 
-        A split that looks only at a record's position keeps a replaced record in its part. A split by
-        the records' values does not: the old record leaves one part and the new one enters another.
+        A split by position keeps a replaced record in its part. Under a split by values the old record leaves
+        one part and the new record may enter another.
         """
         return 2 if split_by_values and self is not Neighbouring.ADD_OR_REMOVE_ONE else 1
 
 
 def _sqrt_2_times(bound: float) -> float:
-    """The least double, or the one after it, that is not below sqrt(2) times the bound."""
+    """Return a double that is at least sqrt(2) times the bound, at most one above the least such double."""
     root = math.sqrt(2.0) * bound
-    # Compared exactly: in doubles the square of a small bound vanishes, and a large one's overflows.
+    # Compare exactly: in doubles the square of a small bound underflows, and of a large one overflows.
     while math.isfinite(root) and Fraction(root) ** 2 < 2 * Fraction(bound) ** 2:
         root = math.nextafter(root, math.inf)
     return root
 
 
 class TrustModel(StrEnum):
-    """Who holds the data and who sees what: central curator, each user alone, or billboard and own view."""
+    """The parties that see the data: a central curator, each user only, or joint (see the glossary)."""
 
     CENTRAL = "central"
     LOCAL = "local"
@@ -53,7 +53,7 @@ class TrustModel(StrEnum):
 
 
 class View(StrEnum):
-    """What the adversary of a claim sees."""
+    """The outputs that the adversary of a claim sees."""
 
     ALL_RELEASES = "all-releases"
     FINAL_OUTPUT = "final-output"

@@ -1,4 +1,4 @@
-"""How much one unit can change a query, in which norm, and what shows it."""
+"""Sensitivity: the largest change of a query by one unit, with its norm and its basis."""
 
 from typing import Annotated, Literal
 
@@ -6,8 +6,8 @@ from dpaudit.models import Enlarged, Model, NonNegative
 
 Norm = Literal["l1", "l2", "frobenius", "rkhs"]
 
-#: proved: by an argument about the query; clipped: enforced on every record by the curator;
-#: declared: stated by the author; the certificate repeats it as not checked.
+#: proved: by an argument about the query; clipped: the curator clips every contribution; mapped: clipped, and
+#: each row is computed from one record alone; declared: stated by the author, and listed as not checked.
 Basis = Literal["proved", "clipped", "declared", "mapped"]
 
 #: How to convert a sensitivity from one norm to another.
@@ -28,7 +28,7 @@ CONVERSIONS = {
 class Sensitivity(Model):
     """The largest change of a query between neighbouring data sets.
 
-    The relation is the ledger's: a sensitivity is always meant for the header's `neighbouring`.
+    It refers to the neighbouring relation in the ledger's header.
     """
 
     value: Annotated[NonNegative, Enlarged]
@@ -37,7 +37,7 @@ class Sensitivity(Model):
 
 
 def L1(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the sum of absolute values, which the Laplace mechanism needs.
+    """Return a sensitivity in the L1 norm, which the Laplace mechanism needs.
 
     >>> L1(1.0).norm
     'l1'
@@ -46,7 +46,7 @@ def L1(value: float, basis: Basis = "declared") -> Sensitivity:
 
 
 def L2(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the Euclidean norm, which the Gaussian mechanism needs.
+    """Return a sensitivity in the Euclidean norm, which the Gaussian mechanism needs.
 
     >>> L2(2.0, basis="proved")
     Sensitivity(value=2.0, norm='l2', basis='proved')
@@ -55,7 +55,7 @@ def L2(value: float, basis: Basis = "declared") -> Sensitivity:
 
 
 def Frobenius(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the Euclidean norm of all of a matrix's entries, for symmetric matrices.
+    """Return a sensitivity in the Frobenius norm, for mechanisms on symmetric matrices.
 
     >>> Frobenius(1.0).norm
     'frobenius'
@@ -64,7 +64,7 @@ def Frobenius(value: float, basis: Basis = "declared") -> Sensitivity:
 
 
 def RKHS(value: float, basis: Basis = "declared") -> Sensitivity:
-    """A sensitivity in the norm of a kernel's function space, which the Gaussian process needs.
+    """Return a sensitivity in the norm of a kernel's function space, which the Gaussian process needs.
 
     >>> RKHS(1.0).norm
     'rkhs'

@@ -141,7 +141,7 @@ class Admission(NeverCopied):
         if not records.same(known, plain_alone=plain_alone):
             apart = f"{records.number}, and {known.number} before"
             if records.number == known.number:
-                apart = "the same number, but other values or another order"
+                apart = "the same number, but with other values or in another order"
             what = f"other records than the first release on sample {sample!r}: {apart}"
             why = "all releases on one sample need the same units in the same order"
             remedy = "give every release on it the same records, and let map= make its rows of each record; "
