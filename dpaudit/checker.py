@@ -135,7 +135,7 @@ def table(text: str) -> dict[str, str]:
     return dict(entry.split(": ") for entry in " ".join(text.split()).split("; "))
 
 
-#: The fields of each record; those with a default, in JSON, or with "?" may be left out.
+#: Fields with "?" or a default, in JSON, may be left out; after a slash stand the norms of a sensitivity.
 RECORDS = table("""header: schema algorithm unit neighbouring trust_model="central" schedule="fixed" budget?
     group_size=1 users? claim? run? parameters={} noise={};
     release: label mechanism count=1 partition? grid? claimed? sample?; footer: releases;
@@ -146,7 +146,6 @@ RECORDS = table("""header: schema algorithm unit neighbouring trust_model="centr
     checks? experiment sampling publishable budget? algorithm unit neighbouring trust_model group_size
     parameters""")
 GUARANTEES = table("pure-dp: epsilon; approx-dp: epsilon delta; zcdp: rho; rdp: alpha epsilon; gdp: mu")
-#: After a slash stand the norms of a sensitivity; an opaque mechanism's may be any.
 MECHANISMS = table("""gaussian: sensitivity/l2 sigma; laplace: sensitivity/l1 scale; exponential: epsilon;
     discrete-gaussian: sensitivity/l2 sigma; discrete-laplace: sensitivity/l1 scale; shuffled: local users;
     random-allocation: mechanism steps; symmetric-gaussian: sensitivity/frobenius sigma dimension;
@@ -175,9 +174,8 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     most records""": lambda x: x >= 1 and x == int(x),
 }
 ON_SAMPLE = ("poisson-sampled", "fixed-size-sampled", "truncated-poisson-sampled", "sampled-records")
-#: Mechanisms whose figures need somebody who is trusted with the data.
 TRUSTED = {*ON_SAMPLE, "sampled-matrix", "mixture-of-gaussians", "random-allocation", "shuffled"}
-TRUSTED |= {"key-selection"}
+TRUSTED |= {"key-selection"}  # mechanisms that need somebody who is trusted with the data
 NO_GRID = ("gaussian-sparse-vector", "mixture-of-gaussians")
 
 
@@ -443,8 +441,10 @@ def divergence(pair: Pair, order: Fraction, relation: str) -> Fraction:
         return max(divergence(one, order, relation) for one in pair[2:4])  # by convexity: no amplification
     if kind == "sparse":
         _, threshold, alone, sides, answers, steps = pair
-        outcomes = sum(math.comb(min(steps, 4096), j) for j in range(min(answers, steps, 4096) + 1))
-        log = up(ln(outcomes << BITS)) if steps <= 4096 else steps * Fraction(LN2 + 1, 1 << GUARD)
+        log = steps * Fraction(LN2 + 1, 1 << GUARD)  # of the number of outcomes, at most all sequences
+        if 2 * answers < steps <= 4096:
+            counts = itertools.accumulate(range(answers), lambda n, i: n * (steps - i) // (i + 1), initial=1)
+            log = up(ln(sum(counts) << BITS))
         moved = threshold**2 + min(answers, steps) * (sides * alone) ** 2
         least.append(moved * order / 2 + log / t)
     if kind in ("laplace", "response") and 0 < pair[1] * order < 2000:
@@ -1037,12 +1037,12 @@ def compared(account: Account, guarantee: Record, about: str, close: Fraction = 
     about += f": {guarantee['kind']} " + " ".join(f"{k} {v:.9g}" for k, v in guarantee.items() if k != "kind")
     try:
         own, finer = figure(account, guarantee, stated * TOLERANCE)
-    except Unknown as error:
+        above = float(own / stated - 1) if stated else math.inf
+        words = f"the bound here is {float(own):.9g}, {above:.3%} above it"
+    except (Unknown, OverflowError) as error:
         return UNKNOWN, about, f"no bound is known here on {error}"
     if own <= stated * TOLERANCE:
         return HOLDS, about, ""
-    above = float(own / stated - 1) if stated else math.inf
-    words = f"the bound here is {float(own):.9g}, {above:.3%} above it"
     fails = finer is not None and stated < own - finer
     return FAILS if fails else HOLDS if own <= stated * close else UNKNOWN, about, words
 

@@ -197,3 +197,24 @@ def test_a_ledger_that_counts_to_the_largest_number_is_answered() -> None:
     )
     with pytest.raises(checker.Unknown):
         checker.compose(next(iter(account[0])), "add-or-remove-one", 32, Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "count"),
+    [
+        ({"kind": "laplace", "scale": 1e-300, "sensitivity": {"value": 1.0, "norm": "l1"}}, 10**300),
+        ({"kind": "gaussian", "sigma": 1e-300, "sensitivity": {"value": 1.0, "norm": "l2"}}, 1),
+        ({"kind": "discrete-laplace", "scale": 1.0, "sensitivity": {"value": 1e300, "norm": "l1"}}, 1),
+        ({"kind": "randomized-response", "epsilon": 1e6, "categories": 10**300}, 5),
+        ({"kind": "exponential", "epsilon": 700.0}, 3),
+    ],
+)
+@pytest.mark.parametrize(
+    "guarantee",
+    [{"kind": "zcdp", "rho": 1.0}, {"kind": "approx-dp", "epsilon": 1.0, "delta": 1e-6}],
+    ids=["zcdp", "approx-dp"],
+)
+def test_figures_past_every_double_are_answered(mechanism: Any, count: int, guarantee: Any) -> None:
+    header = {"neighbouring": "add-or-remove-one", "group_size": 1}
+    account = checker.account_of(header, [{"mechanism": mechanism, "count": count}])
+    assert checker.compared(account, guarantee, "the claim")[0] != checker.HOLDS
