@@ -148,7 +148,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
     """Return bounds on the scale of `wanted`; if it is None, as `on_some_scale` does."""
     if (budget := header.budget) is not None:
         if composition.shared and not isinstance(budget, PureDP):
-            what = f"several releases on one sample in a run that was held to {budget}"
+            what = f"several releases on one sample in a run with the budget {budget}"
             why = "a filter charges release by release, and refuses a second release on one sample"
             remedy = "run the algorithm again with a curator that holds the budget"
             raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
@@ -156,7 +156,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
         if not spent or leading_figure(spent[0].guarantee) > held(leading_figure(budget), 1):
             cost = spent[0].guarantee if spent else "more than can be bounded"
             what = f"the releases cost {cost}, the budget was {budget}"
-            why = "a filter that had held this budget would have refused one of them"
+            why = "a filter with this budget would have refused one of them"
             remedy = "run the algorithm again with a curator that holds the budget"
             raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
         return budget_bounds(budget, wanted or ZCDP(rho=0.0), header.group_size)

@@ -20,7 +20,7 @@ _FRESH: Final = (Code.FRESH_SAMPLES, None)
 
 
 class TrustedConditions:
-    """Collect such conditions, release by release.
+    """A collector of such conditions, release by release.
 
     `drawn_here` says whether curators of this process drew the samples, except those that an algorithm's own
     samplers drew. In that case a release without a sample name has a sample of its own.

@@ -45,7 +45,7 @@ class _Group:
 
 @dataclass
 class ReleaseAccounts:
-    """Judge a run's releases one by one, count them, and keep those for display.
+    """The judged releases of a run: counted, and kept for display.
 
     `prove` returns the guarantee of one release alone, on its claim's scale if that has a bound. At most
     `most_rows` releases are kept; None keeps all. `in_batches` costs plain noise from its numbers, which is

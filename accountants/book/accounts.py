@@ -130,7 +130,7 @@ def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
         if math.copysign(1.0, leading_figure(guarantee)) < 0:
-            what, why = f"a figure of {leading_figure(guarantee)}", "nothing costs less than nothing"
+            what, why = f"a figure of {leading_figure(guarantee)}", "a cost is never negative"
             raise InvalidParameter(what, where=where, why=why, remedy="give 0, or more")
         return guarantee
     why = "the remainder after a run depends on its composition with all other runs"
@@ -162,7 +162,7 @@ def require_shown(budget: Budget, where: str) -> None:
         raise InvalidParameter(what, where=where, why=why, remedy=f"give a figure of at most {MOST:g}")
 
 
-#: A larger budget is a slip: at 1,000,000-DP an attacker's guess fails with probability 1 in e^1000000.
+#: A larger budget is a slip: at 1,000,000-DP an attacker's guess fails with probability e^-1000000.
 MOST: Final = 1e6
 
 
@@ -183,7 +183,7 @@ def require_words(words: str, what: str, *, where: str, empty: bool = False) -> 
         remedy = "write it in UTF-8, without line breaks, control characters or invisible characters"
         raise UsageError(found, where=where, why=why, remedy=remedy)
     if not empty and not words.strip():
-        why = "without it the entry cannot be told from others"
+        why = "without it the entry cannot be distinguished from others"
         raise UsageError(f"no {what}", where=where, why=why, remedy="name it")
     return words
 
@@ -248,7 +248,7 @@ def _events(rows: list[dict[str, Any]], budget: Budget, place: str) -> tuple[Eve
         stated = {name: row[name] for name in ("number", "reservation", "ledger_hash", "note", "at")}
         event = Event(action=action, cost=_cost(row["cost"], at), **stated)
         if type(event.cost) is not type(budget):
-            raise BookFormat(f"a cost of {event.cost} against a budget of {budget}", where=at)
+            raise BookFormat(f"a cost of {event.cost}, but the budget is {budget}", where=at)
         if event.action == "cancel" and event.cost != nothing(budget):
             raise BookFormat(f"a cancellation that counts {event.cost}", where=at)
         made = event.action == "reserve"
@@ -273,4 +273,4 @@ def _one_of(known: Iterable[str], value: Any, place: str) -> Any:
 
 
 def _damaged(value: Any, place: str) -> BookFormat:
-    return BookFormat(f"{str(value)[:60]!r}, which dpaudit does not write there", where=place)
+    return BookFormat(f"{str(value)[:60]!r}, a value that dpaudit does not write there", where=place)

@@ -185,8 +185,8 @@ class Book:
         dataset = self._tables.dataset_of(connection, reservation)
         if dataset is None:
             what = f"no reservation {reservation!r}"
-            why = "only what was reserved can be spent or cancelled"
-            remedy = "reserve first; `dpaudit book show` lists what is open"
+            why = "only a reservation can be spent or cancelled"
+            remedy = "reserve first; `dpaudit book show` lists the open reservations"
             raise UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
         return self._locked(connection, dataset)
 
@@ -270,7 +270,7 @@ def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
     """Return the cost if it is on the scale of the account's budget."""
     found = require_budget(cost, where=f"account {account.dataset!r}")
     if type(found) is not type(account.budget):
-        what = f"a cost of {found} against a budget of {account.budget}"
+        what = f"a cost of {found}, but the budget is {account.budget}"
         remedy = "state it on the budget's scale, as `dpaudit epsilon` prints it for the run's mechanisms"
         raise ClaimMismatch(what, where=f"account {account.dataset!r}", remedy=remedy)
     return found
@@ -283,6 +283,6 @@ def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None
     if reserved is not None:
         remedy = "do not publish the run's output; if it is known already, enter the cost as published"
     spent = f"{account.committed} of {account.budget} is reserved or spent, {account.remaining} is left"
-    why = "past the budget the data set's guarantee no longer holds"
+    why = "above the budget the data set's guarantee does not hold"
     where = f"account {account.dataset!r}"
     return BudgetExceeded(f"{wanted}{instead} is refused: {spent}", where=where, why=why, remedy=remedy)

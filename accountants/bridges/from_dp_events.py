@@ -149,7 +149,7 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
     if isinstance(event, dp_event.TruncatedSubsampledGaussianDpEvent):
         return _truncated(event, relation, moves, where)
     if isinstance(event, dp_event.SampledWithReplacementDpEvent):
-        why = "a unit may be drawn several times, which takes Theorem 10 of Balle, Barthe and Gaboardi 2018"
+        why = "a unit may be drawn several times, which needs Theorem 10 of Balle, Barthe and Gaboardi 2018"
         raise _no_mechanism(event, where, why, "sample without replacement")
     if isinstance(event, dp_event.SingleEpochTreeAggregationDpEvent):
         return _tree(event, relation, moves, place)
@@ -321,7 +321,7 @@ def _selected(event: Any, relation: NeighboringRelation, moves: float, where: st
         releases = tuple(ours.TrialRelease(**one) for one in made)
     except InputError:
         why = "a trial's theorem needs the Renyi divergences of its event, which are not known here"
-        raise _no_mechanism(event, where, why, "repeat an event that is noise, sampled or not") from None
+        raise _no_mechanism(event, where, why, "repeat an event of noise, with or without sampling") from None
     return ours.PrivateSelection(releases=releases, repetitions=law)
 
 

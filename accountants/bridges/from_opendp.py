@@ -71,7 +71,7 @@ def from_opendp(
         whole = opendp_trees.rebuilt(tree, "measurement")
     if not isinstance(whole, mod.Measurement):
         what = f"a {type(whole).__name__}"
-        remedy = "give a measurement, or what opendp.mod.serialize returned of one"
+        remedy = "give a measurement, or the result of opendp.mod.serialize(measurement)"
         raise UsageError(what, where="measurement", why="only a measurement draws noise", remedy=remedy)
     relation = stated_relation(neighbouring)
     distance = distance_of_neighbours(whole, relation, d_in)
@@ -163,7 +163,7 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         measure = "MaxDivergence"
     if not isinstance(figure, float) or not math.isfinite(figure) or not 0 <= delta < 1:
         why = "" if isinstance(figure, float) else f"under {measure} the guarantee is a curve, not a figure"
-        what = f"the map says {figure!r}" if not why else f"a measurement under {measure}"
+        what = f"the map states {figure!r}" if not why else f"a measurement under {measure}"
         remedy = "fix a delta with make_fix_delta" if why else "add noise"
         raise CannotBound(what, where=place, why=why or "it guarantees nothing", remedy=remedy)
     why = f"OpenDP's map says so at d_in = {distance!r}"
@@ -213,7 +213,7 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
         raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     if str(whole.input_distance_type) in INTEGERS:
         if stated != int(stated):
-            why, remedy = f"{metric} counts", "give a whole number"
+            why, remedy = f"a {metric} distance is a whole number", "give a whole number"
             raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
         return int(stated)
     rounded = up(Fraction(stated))
@@ -258,7 +258,7 @@ def _imported(record: Any, **options: Any) -> Ledger:
     """Return a ledger of an object that ``serialize`` wrote."""
     if not isinstance(record, dict):
         what = f"a {type(record).__name__} where OpenDP writes an object"
-        raise UsageError(what, where="FILE", remedy="give what opendp.mod.serialize(measurement) returned")
+        raise UsageError(what, where="FILE", remedy="give the result of opendp.mod.serialize(measurement)")
     return from_opendp(record, **options)
 
 

@@ -63,7 +63,7 @@ def require_constructors(tree: Any, version: str) -> None:
     `CannotBound`: parts that only Polars can read.
     """
     if name_of(tree) is None:
-        what, remedy = "no serialised measurement", "give what opendp.mod.serialize(measurement) returned"
+        what, remedy = "no serialised measurement", "give the result of opendp.mod.serialize(measurement)"
         raise UsageError(what, where="measurement", why="it names no constructor", remedy=remedy)
     _require(tree, version, "measurement", 0)
 
@@ -86,7 +86,7 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
     if foreign is not None:
         why = "reading it may run code from the file"
         remedy = "call from_opendp with the measurement itself, in the program that made it"
-        raise CannotBound(f"a part {foreign!r}, for Polars to read", where=place, why=why, remedy=remedy)
+        raise CannotBound(f"a part {foreign!r} that Polars reads", where=place, why=why, remedy=remedy)
     known = next((fields for name, fields in _FIELDS.items() if name in node), set(node))
     for name in node:
         if name not in known:
@@ -108,7 +108,7 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
 def _unknown(name: object, place: str) -> UsageError:
     what = f"a field {str(name)[:60]!r} that OpenDP does not write there"
     why = "reading a measurement calls every function that its fields name"
-    remedy = "give what opendp.mod.serialize(measurement) returned"
+    remedy = "give the result of opendp.mod.serialize(measurement)"
     return UsageError(what, where=place[:80], why=why, remedy=remedy)
 
 
@@ -118,7 +118,7 @@ def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> N
     if allowed is None or not isinstance(function, str) or not allowed.fullmatch(function):
         what = f"a call of {str(module)[:40]}.{str(function)[:60]}"
         why = "reading a measurement calls the functions it names, and this one is not a constructor"
-        remedy = "give what opendp.mod.serialize(measurement) returned"
+        remedy = "give the result of opendp.mod.serialize(measurement)"
         raise UsageError(what, where=place, why=why, remedy=remedy)
     if node.get("__version__") != version:
         what = f"made by opendp {node.get('__version__')}, installed is {version}"

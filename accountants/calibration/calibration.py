@@ -40,7 +40,7 @@ from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, BaseMechanism, dominating
 from dpaudit.progress import Work
 
-#: The largest relative raise of an answer for a second accountant that proves it.
+#: Largest relative increase of an answer that lets a second accountant prove it.
 _MOST_RAISE = 1e-6
 _FURTHEST = 1024.0  # powers of two
 
@@ -105,7 +105,7 @@ def calibrate(
     """
     if prototype.noise is None:
         what = f"the noise of a {prototype.kind} mechanism cannot be chosen freely"
-        remedy = "calibrate the mechanism that it stands for"
+        remedy = "calibrate the mechanism behind this guarantee"
         raise CannotBound(what, where=f"mechanism {prototype.kind}", remedy=remedy)
     sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:

@@ -48,7 +48,7 @@ class Opinion:
 
 
 def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opinion:
-    """Return whether mechanisms with known losses together meet a target; `CannotBound` if none can tell."""
+    """Return an opinion on mechanisms with known losses; `CannotBound` if no second accountant can tell."""
     terms = (renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms)(runs, neighbouring)
     match target:
         case ApproxDP():

@@ -70,8 +70,8 @@ class _Point(NamedTuple):
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return an upper bound on delta of the mu-GDP Gaussian at `epsilon`, within 1e-13 relative.
 
-    The absolute error is at most 5e-324 where delta is subnormal. It is 0 only for mu = 0. Source: Balle and
-    Wang 2018, Theorem 8.
+    The absolute error is at most 5e-324 where delta is subnormal. The bound is 0 only for mu = 0. Source:
+    Balle and Wang 2018, Theorem 8.
 
     >>> f"{gaussian_delta(4.886554117462212, 1.0):.9e}"
     '1.000000000e-06'

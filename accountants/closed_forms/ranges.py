@@ -39,7 +39,7 @@ def _inside(name: str, value: object, interval: str, holds: Callable[[float], bo
         if holds(number := exact_double(value)):
             return number
     except NoDouble as error:
-        raise InvalidParameter(f"{name} = {value!r} is no double", where=name, remedy=str(error)) from None
+        raise InvalidParameter(f"{name} = {value!r} is not a double", where=name, remedy=str(error)) from None
     except ValueError:
         pass
     raise InvalidParameter(f"{name} = {value!r} is not a finite number in {interval}", where=name)

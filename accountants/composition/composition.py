@@ -375,7 +375,7 @@ class Composition:
         relation = self.neighbouring
         if relation is not Neighbouring.ADD_OR_REMOVE_ONE and isinstance(key, OnSample) and key.swaps:
             what = f"a {key.kind} mechanism on a part of a split by values"
-            why = "a record that changes its part changes the number of units, on which the sample rests"
+            why = "the sample depends on the number of units, which a record that changes its part changes"
             remedy = "split by position, or draw a Poisson sample"
             raise CannotBound(what, where="partition", why=why, remedy=remedy)
 

@@ -51,7 +51,7 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
         case dominating.Response() | dominating.BoundedRange() | dominating.Pure() | dominating.Shuffled():
             return pair.epsilon
         case dominating.Sampled(rate=rate) | dominating.Batch(rate=rate):
-            # This holds under every relation: a unit may be replaced or removed.
+            # The bound holds under every relation: for a replaced unit (change) and for a removed one (own).
             both = (pair.larger,) if isinstance(pair, dominating.Sampled) else (pair.change, pair.own)
             epsilon = max(_pure_of(inner, mechanism, scale) for inner in both)
             if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is small in comparison

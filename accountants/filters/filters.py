@@ -26,7 +26,7 @@ def require_own_draw(composition: Composition, release: Release) -> None:
     """
     if composition.has_draw(release.sample):
         what = f"a second release on sample {release.sample!r} in a run that is charged release by release"
-        why = "whether it is made may depend on the first one's output, which tells who is in the sample"
+        why = "the first release may reveal the sample, and its output may decide whether the second is made"
         remedy = (
             "release both sums as one vector; or fix the sequence of releases and hold no budget; or draw a "
             "sample for each release"
@@ -35,7 +35,7 @@ def require_own_draw(composition: Composition, release: Release) -> None:
 
 
 class AdditiveFilter:
-    """Admit releases as long as a cost that adds up stays within a budget for the whole run.
+    """A filter that admits releases as long as a cost that adds up stays within a budget for the whole run.
 
     The run's relation decides the joint cost of a split's parts.
     """
@@ -84,7 +84,7 @@ class AdditiveFilter:
 
 
 class ZCDPFilter(AdditiveFilter):
-    """Admit releases as long as their zCDP adds up to at most `rho`.
+    """A filter that admits releases as long as their zCDP adds up to at most `rho`.
 
     The whole run is then rho-zCDP, even if earlier outputs decide the later mechanisms and their number
     (Feldman and Zrnic 2021, Theorem 3; Whitehouse et al. 2023).
@@ -98,7 +98,7 @@ class ZCDPFilter(AdditiveFilter):
 
 
 class GDPFilter(AdditiveFilter):
-    """Admit releases as long as the squares of their GDP add up to at most `mu`^2.
+    """A filter that admits releases as long as the squares of their GDP add up to at most `mu`^2.
 
     The whole run is then mu-GDP, even if earlier outputs decide the later mechanisms and their number (Smith
     and Thakurta 2022; Koskela, Tobaben and Honkela 2023): the filter has the same parameters as composition
@@ -119,7 +119,7 @@ class GDPFilter(AdditiveFilter):
 
 
 class PureFilter(AdditiveFilter):
-    """Admit releases as long as their pure epsilons add up to at most `epsilon`.
+    """A filter that admits releases as long as their pure epsilons add up to at most `epsilon`.
 
     The whole run is then epsilon-DP, even with adaptively chosen releases: the sum bounds the privacy loss on
     every path (Rogers, Roth, Ullman and Vadhan 2016).

@@ -52,12 +52,12 @@ class ExPostLoss:
     theorem: str = "Ville's inequality on a ladder of Renyi orders (Whitehouse et al. 2023)"
 
     def __str__(self) -> str:
-        bound = f"loss at most {self.epsilon:.6g} at all times but for {self.delta:g}"
+        bound = f"loss at most {self.epsilon:.6g} at all times, except with probability {self.delta:g}"
         return f"ex post: {self.spent} spent, {bound}"
 
 
 class ZCDPOdometer:
-    """Add up rho as releases are made; `delta`, in (0, 1), is the probability that a reading ever fails."""
+    """A running sum of rho; `delta`, in (0, 1), is the probability that a reading ever fails."""
 
     _cost = rho
 
@@ -87,12 +87,12 @@ class ZCDPOdometer:
     def _total(self) -> float:
         spent = self._composition.total(self._cost)
         if not math.isfinite(spent):
-            raise CannotBound("what was spent exceeds every double", where="odometer", remedy="add noise")
+            raise CannotBound("the total cost exceeds every double", where="odometer", remedy="add noise")
         return spent
 
 
 class GDPOdometer(ZCDPOdometer):
-    """Add up mu^2 as releases are made; arguments and errors as for `ZCDPOdometer`."""
+    """A running sum of mu^2; arguments and errors as for `ZCDPOdometer`."""
 
     _cost = mu_squared
 

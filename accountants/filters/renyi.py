@@ -21,7 +21,7 @@ _ORDERS: Final = tuple(1.0 + 2.0 ** (k / 4.0) for k in range(-12, 41))
 
 
 class RDPFilter(AdditiveFilter):
-    """Admit releases as long as their Renyi divergences of order `alpha` add up to at most `epsilon`.
+    """A filter that admits releases while their divergences of order `alpha` add up to at most `epsilon`.
 
     The whole run is then (alpha, epsilon)-RDP, even if earlier outputs decide the later mechanisms and their
     number: the order is fixed before the run (Feldman and Zrnic 2021, Theorem 3.1). A sampled mechanism costs
@@ -59,7 +59,7 @@ class RDPFilter(AdditiveFilter):
         if times < 1.0:
             what = f"a budget of {target} for {mechanism.kind} releases"
             remedy = "add noise, or state a larger budget"
-            raise CannotBound(what, where="RDPFilter", why="not even one fits", remedy=remedy)
+            raise CannotBound(what, where="RDPFilter", why="not even one release fits", remedy=remedy)
         return cls(alpha, budget, neighbouring)
 
 

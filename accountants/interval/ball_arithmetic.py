@@ -39,7 +39,7 @@ def lower_end(enclosure: Any) -> float:
 def _exact(number: Any) -> Fraction:
     if not number.is_finite():
         remedy = "ask for rigour float-pessimistic"
-        raise CannotBound("a ball without bounds", where="rigour interval", remedy=remedy)
+        raise CannotBound("a ball without finite bounds", where="rigour interval", remedy=remedy)
     mantissa, exponent = (int(part) for part in number.man_exp())
     if exponent < -20_000:  # below every double, and too long to write out
         return Fraction((mantissa > 0) - (mantissa < 0), 10**400)

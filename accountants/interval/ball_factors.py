@@ -60,7 +60,7 @@ class BallFactors:
         revealing = [(delta, count) for _, delta, count in approximate]
         for delta, count in revealing + [(table.infinite, count) for table, count in columns.tables]:
             if count > 4096 and delta > 0.0:
-                raise CannotBound(f"{count} approximate releases in balls", where="rigour interval")
+                raise CannotBound(f"{count} approximate releases in ball arithmetic", where="rigour interval")
             kept *= (1 - Fraction(delta)) ** count
         first = cls(
             variance=variance,

@@ -76,7 +76,7 @@ def mixture_losses(pair: dominating.Mixture, *, mixture_first: bool | None) -> L
         return symmetric(points, np.maximum(*(one.delta(points) for one in orders)))
     largest = up_to_double(max(pair.shifts))
     if largest > _LARGEST_SHIFT or pair.steps > _MOST_STEPS:
-        what = f"a shift of {largest:g} standard deviations, of one of {pair.steps} answers"
+        what = f"a shift of {largest:g} standard deviations in one of {pair.steps} answers"
         remedy = f"add noise, or allocate to fewer answers: at most {_LARGEST_SHIFT:g} and {_MOST_STEPS}"
         raise CannotBound(what, where="mixture", remedy=remedy)
     law = one = _one(*_lifted(pair), up=mixture_first)
@@ -233,6 +233,6 @@ def _raised(loss: Vector, first: Vector, infinite: float, impossible: float, err
     infinite = infinite * (1.0 + share)
     first[0] = 1.0 - infinite - math.fsum(first[1:].tolist())
     if not (first[0] > 0.0 and share < _MOST_ERROR):
-        what = "a mixture with losses that rounding makes uncertain"
+        what = "a mixture whose losses have too large rounding errors"
         raise CannotBound(what, where="mixture", remedy="add noise")
     return Losses(loss, first, first * np.exp(-loss), infinite, impossible)

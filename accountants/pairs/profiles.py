@@ -119,7 +119,7 @@ def symmetric(epsilon: Vector, delta: Vector) -> Losses:
         )
         if np.all(found.delta(loss) >= wanted * (1.0 - 0.5 * _RAISED)):
             return found
-    raise CannotBound("a profile that rounding makes impossible", where="losses")
+    raise CannotBound("a profile that rounding makes invalid", where="losses")
 
 
 def _convex(epsilon: Vector, delta: Vector) -> tuple[list[int], list[float]]:

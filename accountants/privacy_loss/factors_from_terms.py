@@ -291,7 +291,7 @@ def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tupl
     *parameters, count = (np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns)
     shape = parameters[0].shape
     if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
-        raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
+        raise InvalidParameter("parameters and counts are not vectors of equal length", where=name)
     if not count.size:  # most families are empty
         return (*parameters, count)
     count = np.broadcast_to(count, shape)
