@@ -12,8 +12,8 @@ survives concurrent composition (Vadhan and Zhang 2023).
 
 V_j is stored at y = e^(k e / K): the chord between two neighbours lies above a convex function. Between two
 neighbouring h of the lattice both arguments stay on one chord each, and the sum is a - b z - c / z in z =
-y e^-h with b, c >= 0, concave: its largest value is at most that of the intersection of the tangents at both
-ends. An allowance of 1e-12 covers rounding of a few u per step.
+y e^-h with b, c >= 0, concave: its largest value is at most the height where the tangents at both ends
+meet. An allowance of 1e-12 covers rounding of a few u per step.
 """
 
 import functools
