@@ -40,12 +40,12 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
             guarantee = RDP(alpha=wanted.alpha, epsilon=renyi.divergence(wanted.alpha))
             found = [Bound(guarantee=guarantee, method=renyi.method, rigour=renyi.rigour)]
         case ZCDP():
-            found = [_of_total(curves.zcdp_profile(composition))]
+            found = [_bound_of(curves.zcdp_profile(composition))]
         case GDP():
-            found = [_of_total(curves.gdp_profile(composition))]
+            found = [_bound_of(curves.gdp_profile(composition))]
         case PureDP():
             try:
-                found = [_of_total(curves.pure_profile(composition))]
+                found = [_bound_of(curves.pure_profile(composition))]
             except CannotBound:
                 found = []
         case _:
@@ -53,7 +53,7 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-def _of_total(profile: curves.ImpliedProfile) -> Bound:
+def _bound_of(profile: curves.ImpliedProfile) -> Bound:
     return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
 
 

@@ -37,13 +37,13 @@ class TrustedConditions:
         if isinstance(release, PlainReleases):
             self._add_block(release)
             return
-        for code, text in _of(release.mechanism, drawn_here=self._drawn_here):
-            self._rests(release.label, code, text)
+        for code, text in _conditions_of(release.mechanism, drawn_here=self._drawn_here):
+            self._record(release.label, code, text)
         mechanism = release.mechanism
         if isinstance(mechanism, SampledSum) and not _by_curator(mechanism, self._drawn_here):
             self._sampled += release.count
             if release.sample is None:
-                self._rests(release.label, Code.FRESH_SAMPLES)
+                self._record(release.label, Code.FRESH_SAMPLES)
         if release.partition is not None:
             self._splits.add(_OF_SPLITS[release.partition.by])
 
@@ -72,7 +72,7 @@ class TrustedConditions:
         ]
         return [*found, *(Condition(code=code) for code in _OF_SPLITS.values() if code in self._splits)]
 
-    def _rests(self, label: str, code: Code, text: str | None = None) -> None:
+    def _record(self, label: str, code: Code, text: str | None = None) -> None:
         resting = self._resting.setdefault((code, text), _Resting())
         resting.number += 1
         if len(resting.labels) <= MOST_LABELS:  # one extra label shows that there are more
@@ -85,7 +85,7 @@ def _by_curator(mechanism: SampledSum, drawn_here: bool) -> bool:  # noqa: FBT00
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def _of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str | None], ...]:
+def _conditions_of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str | None], ...]:
     """Return the conditions of a mechanism and of every mechanism inside it, each once."""
     found: dict[tuple[Code, str | None], None] = {}
     sensitivity = mechanism.declared_sensitivity
@@ -105,7 +105,7 @@ def _of(mechanism: BaseMechanism, *, drawn_here: bool) -> tuple[tuple[Code, str 
         for part in value if isinstance(value, tuple) else (value,):
             inner = part if isinstance(part, BaseMechanism) else getattr(part, "mechanism", None)
             if isinstance(inner, BaseMechanism):
-                found |= dict.fromkeys(_of(inner, drawn_here=drawn_here))
+                found |= dict.fromkeys(_conditions_of(inner, drawn_here=drawn_here))
     return tuple(found)
 
 

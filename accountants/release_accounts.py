@@ -193,8 +193,8 @@ def _figures(plain: PlainReleases) -> Vector:
     sensitivity, scale, gaussian, pure = plain.sensitivity, plain.scale, plain.gaussian, plain.pure
     costs = np.full(len(scale), np.nan)
     kinds: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (("gaussian", gaussian), ("laplace", ~gaussian))
-    for (kind, of_kind), (cost, asked) in itertools.product(kinds, ((pure_epsilon, pure), (rho, ~pure))):
-        chosen = of_kind & asked
+    for (kind, of_kind), (cost, on_scale) in itertools.product(kinds, ((pure_epsilon, pure), (rho, ~pure))):
+        chosen = of_kind & on_scale
         if chosen.any():
             costs[chosen] = cost.many(kind, sensitivity[chosen], scale[chosen])
     return times_up(costs, plain.runs)

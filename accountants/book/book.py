@@ -60,7 +60,7 @@ class Book:
     def account(self, dataset: str) -> Account:
         """Return a data set's current account. Raises `UsageError`: no account has this name."""
         with self._tables.reading() as connection:
-            return self._locked(connection, dataset)
+            return self._locked_account(connection, dataset)
 
     def open_account(
         self,
@@ -84,11 +84,11 @@ class Book:
         with self._tables.writing() as connection:
             for other in self._tables.datasets(connection):
                 if look(other) == look(dataset):
-                    raise self._taken(dataset, other)
+                    raise self._name_taken(dataset, other)
             row = {"dataset": dataset, "schema": accounts.SCHEMA, "budget": cost_text(kept), "unit": unit}
             about = {"neighbouring": str(claim.neighbouring), "trust_model": str(claim.trust_model)}
             self._tables.add(connection, "accounts", {**row, **about, "at": _now()})
-            return self._locked(connection, dataset)
+            return self._locked_account(connection, dataset)
 
     def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
         """Set a run's cost aside before the run starts; return the reservation's name.
@@ -98,7 +98,7 @@ class Book:
         """
         require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
-            account = self._locked(connection, dataset)
+            account = self._locked_account(connection, dataset)
             wanted = _same_scale(account, cost)
             if not account.fits(wanted):
                 raise _refusal(account, wanted)
@@ -122,18 +122,18 @@ class Book:
             UsageError: the reservation is unknown or settled, or the ledger was spent under another one.
         """
         with self._tables.writing() as connection:
-            account = self._of(connection, reservation)
+            account = self._account_of(connection, reservation)
             cost = None if ledger is None else _cost_of(ledger, account)
             if ledger is not None and self._spent_already(account, reservation, ledger):
                 return account
-            entry = self._open(account, reservation)
+            entry = self._reserved_cost(account, reservation)
             paid = entry if cost is None else cost
             if not published and not account.fits(paid, instead_of=entry):
                 raise _refusal(account, paid, reserved=entry)
-            hashed = None if ledger is None else _run_of(ledger)
+            hashed = None if ledger is None else _run_hash(ledger)
             note = "" if ledger is None or hashed else f"{_NO_RUN}{ledger.hash}"
             self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed, note=note)
-            return self._locked(connection, account.dataset)
+            return self._locked_account(connection, account.dataset)
 
     def cancel(self, reservation: str, *, note: str) -> Account:
         """Give back the reservation of a run that released nothing, for the reason in `note`.
@@ -146,13 +146,13 @@ class Book:
             raise UsageError(what, where=where, why=why, remedy="state in the note how you know that")
         require_words(note, "note", where=f"reservation {reservation}")
         with self._tables.writing() as connection:
-            account = self._of(connection, reservation)
-            self._open(account, reservation)
+            account = self._account_of(connection, reservation)
+            self._reserved_cost(account, reservation)
             free = accounts.nothing(account.budget)
             self._note(connection, account.dataset, reservation, "cancel", free, note=note)
-            return self._locked(connection, account.dataset)
+            return self._locked_account(connection, account.dataset)
 
-    def _taken(self, dataset: str, other: str) -> UsageError:
+    def _name_taken(self, dataset: str, other: str) -> UsageError:
         """Return the error for a second account with the same name or a name that looks the same."""
         if dataset == other:
             what, why = (
@@ -166,7 +166,7 @@ class Book:
             remedy = "use that account, or choose a name that looks different"
         return UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
 
-    def _locked(self, connection: Connection, dataset: str) -> Account:
+    def _locked_account(self, connection: Connection, dataset: str) -> Account:
         spelled = require_name(dataset, "data set's name", where=self._tables.shown)
         row = self._tables.account(connection, dataset)
         if row is None:  # a book of an earlier version may keep another spelling, which takes precedence
@@ -180,7 +180,7 @@ class Book:
         events = self._tables.events(connection, dataset)
         return accounts.account_of(row, events, where=self._tables.shown)
 
-    def _of(self, connection: Connection, reservation: str) -> Account:
+    def _account_of(self, connection: Connection, reservation: str) -> Account:
         require_words(reservation, "reservation", where=self._tables.shown)
         dataset = self._tables.dataset_of(connection, reservation)
         if dataset is None:
@@ -188,9 +188,9 @@ class Book:
             why = "only a reservation can be spent or cancelled"
             remedy = "reserve first; `dpaudit book show` lists the open reservations"
             raise UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
-        return self._locked(connection, dataset)
+        return self._locked_account(connection, dataset)
 
-    def _open(self, account: Account, reservation: str) -> Budget:
+    def _reserved_cost(self, account: Account, reservation: str) -> Budget:
         """Return the cost that an unsettled reservation counts."""
         entry = next(entry for entry in account.entries if entry.reservation == reservation)
         if entry.state != "reserved":
@@ -201,7 +201,7 @@ class Book:
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
         """Return whether this run was already spent under this reservation: a second time counts nothing."""
-        run = _run_of(ledger)
+        run = _run_hash(ledger)
         spent = next((e.reservation for e in account.events if run and e.ledger_hash == run), None)
         if spent not in {None, reservation}:
             what, where = f"this ledger was spent under reservation {spent}", f"reservation {reservation}"
@@ -227,7 +227,7 @@ class Book:
 _NO_RUN = "of a ledger that names no run: "
 
 
-def _run_of(ledger: Ledger) -> str | None:
+def _run_hash(ledger: Ledger) -> str | None:
     """Return the ledger's hash if it identifies the run."""
     return None if ledger.header.run is None else ledger.hash
 

@@ -175,14 +175,14 @@ def _composed(exposure: Runs, neighbouring: Neighbouring, spacing: float, *, coa
         if known is None:
             continue
         same &= known.same
-        up = _both(up, _repeated(known.rounded_up, known.times * count))
+        up = _compose_two(up, _repeated(known.rounded_up, known.times * count))
         # Releases left out of the optimistic figure only lower it.
         if known.rounded_down is not None:
-            down = _both(down, _repeated(known.rounded_down, known.times * count))
+            down = _compose_two(down, _repeated(known.rounded_down, known.times * count))
     return _Losses(up, down, same=same)
 
 
-def _both(first: Any, second: Any) -> Any:
+def _compose_two(first: Any, second: Any) -> Any:
     return second if first is None else first.compose(second)
 
 
@@ -191,7 +191,7 @@ def _repeated(losses: Any, count: int) -> Any:
     power, result = losses, None
     while True:
         if count & 1:
-            result = _both(result, power)
+            result = _compose_two(result, power)
         count >>= 1
         if not count:
             return result

@@ -72,7 +72,7 @@ def from_dp_event(
 
 
 def _neighbouring(
-    relation: NeighboringRelation, asked: Neighbouring | str | None, *, whole: bool
+    relation: NeighboringRelation, requested: Neighbouring | str | None, *, whole: bool
 ) -> Neighbouring:
     from dp_accounting.privacy_accountant import NeighboringRelation
 
@@ -85,11 +85,11 @@ def _neighbouring(
         remedy = "give one of dp_accounting.NeighboringRelation"
         raise InvalidParameter(f"{relation!r} as a relation", where="relation", remedy=remedy)
     own = natural[relation]
-    if asked is None or asked == own:
+    if requested is None or requested == own:
         return own
-    if whole and own is Neighbouring.ZERO_OUT and asked == Neighbouring.REPLACE_ONE:
+    if whole and own is Neighbouring.ZERO_OUT and requested == Neighbouring.REPLACE_ONE:
         return Neighbouring.REPLACE_ONE
-    what = f"events under {relation.name} for a ledger under {str(asked)!r}"
+    what = f"events under {relation.name} for a ledger under {str(requested)!r}"
     remedy = f"leave it out: these events are about {str(own)!r}"
     raise ClaimMismatch(what, where="neighbouring", remedy=remedy)
 

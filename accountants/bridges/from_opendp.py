@@ -238,7 +238,7 @@ def _require_varying_size(whole: Any) -> None:
     sizes = (getattr(one, "size", None) for one in (domain, getattr(domain, "descriptor", None)))
     size = next((size for size in sizes if size is not None), None)
     fixed = size is not None or "lengths" in str(domain).lower()  # a frame's margins state it this way
-    if fixed or (_promises_all(whole, 1) and not _promises_all(whole, 2)):
+    if fixed or (_costs_nothing(whole, 1) and not _costs_nothing(whole, 2)):
         of, relation = "one size" if size is None else f"size {size}", str(Neighbouring.ADD_OR_REMOVE_ONE)
         why = "nothing can be added or removed there, so such a measurement guarantees nothing for it"
         remedy = f"give {str(Neighbouring.REPLACE_ONE)!r}, or measure inputs of any size"
@@ -246,7 +246,7 @@ def _require_varying_size(whole: Any) -> None:
         raise ClaimMismatch(what, where="neighbouring", why=why, remedy=remedy)
 
 
-def _promises_all(whole: Any, distance: int) -> bool:
+def _costs_nothing(whole: Any, distance: int) -> bool:
     """Return whether the map's figures are all 0 at a distance; a curve is refused elsewhere."""
     with opendp_trees.answers("measurement", f"has no map at distance {distance!r}"):
         figure = whole.map(distance)

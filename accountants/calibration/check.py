@@ -68,7 +68,7 @@ def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opi
         case PureDP():
             most = collect(terms).ceiling
             if not math.isfinite(most):
-                raise _none(target, "no finite pure epsilon follows from the privacy losses")
+                raise _no_second_opinion(target, "no finite pure epsilon follows from the privacy losses")
             return Opinion("privacy-loss", PureDP(epsilon=most), most <= target.epsilon, proves=True)
         case _:
             assert_never(target)
@@ -142,7 +142,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
     try:
         return _by_balls(terms, target, MOST_FORMULAE)
     except CannotBound as error:
-        raise _none(target, f"{reason}; interval: {error.what}") from None
+        raise _no_second_opinion(target, f"{reason}; interval: {error.what}") from None
 
 
 def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) -> Opinion:
@@ -153,7 +153,7 @@ def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) 
         found = enclose([runs], neighbouring, target)  # the coarse enclosure could not contradict it
     contradicts = found.at_least > allowed
     if not contradicts and not (found.same and found.epsilon <= target.epsilon * (1.0 + _CONFIRMS)):
-        raise _apart("epsilon", found.at_least, found.epsilon)
+        raise _too_far_apart("epsilon", found.at_least, found.epsilon)
     figure = found.at_least if contradicts else found.epsilon
     width = abs(figure / target.epsilon - 1.0) if target.epsilon > 0.0 else 0.0
     return Opinion(
@@ -165,7 +165,7 @@ def _by_balls(terms: Terms, target: ApproxDP, most: int) -> Opinion:
     lower, upper, _ = enclose_delta(terms, target.epsilon, most)
     agrees, proves = upper <= target.delta * (1.0 + _RESOLVED), upper <= target.delta
     if not agrees and lower <= target.delta:
-        raise _apart("delta", lower, upper)
+        raise _too_far_apart("delta", lower, upper)
     width = 0.0 if proves else upper / target.delta - 1.0
     return Opinion("interval", approximate(target.epsilon, upper), agrees, proves, width)
 
@@ -203,12 +203,12 @@ def _within_gaussian(terms: Terms, mu: float) -> bool:
     return True
 
 
-def _apart(name: str, lower: float, upper: float) -> CannotBound:
+def _too_far_apart(name: str, lower: float, upper: float) -> CannotBound:
     between = f"{lower:.6g} and {upper:.6g}"
     return CannotBound(f"its bounds on {name}, {between}, are too far apart", where="calibration")
 
 
-def _none(target: AnyGuarantee, why: str) -> CannotBound:
+def _no_second_opinion(target: AnyGuarantee, why: str) -> CannotBound:
     what = f"no second accountant can confirm {target} for these mechanisms"
     why = f"an answer is returned only if two accountants have computed it ({why})"
     remedy = "ask for zCDP or a delta from 1e-9, or use Gaussian noise"

@@ -270,7 +270,7 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float, most: int) -> tup
     else:
         directions = collect(releases).directions()
         method = "contour"
-        rests = [_laid(*order, about, most) for order in zip(orders, directions, strict=True)]
+        rests = [_line_curve(*order, about, most) for order in zip(orders, directions, strict=True)]
     revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
@@ -283,7 +283,7 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float, most: int) -> tup
     return delta, method
 
 
-def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int) -> _BallCurve:
+def _line_curve(factors: BallFactors, chosen: Sequence[Factor], about: float, most: int) -> _BallCurve:
     """Return the curve of a line that is laid at its first call."""
     laid = functools.cache(functools.partial(line, factors, chosen, about, most))
 

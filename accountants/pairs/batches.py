@@ -71,20 +71,22 @@ def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool 
     if pair.most is None:
         return drawn(own, pair.rate)
     free = drawn(own, pair.rate)
-    part = _part(pair) if replaced else None
+    part = _replaced_part(pair) if replaced else None
     if part is not None:
         free = _opposite(part, pair.rate)
-    tail = _full(pair)
+    tail = _full_probability(pair)
     parts, left = [(1.0 - tail, free)], tail
     if replaced:  # the number of other units is known
-        for weight, rate in _crowded(pair.most, pair.units - 1, pair.rate):
+        for weight, rate in _full_groups(pair.most, pair.units - 1, pair.rate):
             parts.append((weight, drawn(change, rate)))
             left -= weight
     # The rest is any number of units that fill the sample or, if few are possible, do not.
     crowd = drawn(change, pair.rate * pair.most / (pair.most + 1.0))
-    parts.append((max(left, 0.0), crowd if _above(crowd, free) else drawn(_larger(change, own), pair.rate)))
+    parts.append(
+        (max(left, 0.0), crowd if _dominates(crowd, free) else drawn(_larger(change, own), pair.rate))
+    )
     rows = sum(len(one.loss) for _, one in parts)
-    return _summed(parts) if replaced and rows > _MOST_ROWS else _weighted(parts)
+    return _averaged(parts) if replaced and rows > _MOST_ROWS else _weighted(parts)
 
 
 #: The pairs of noise that is added to a sum.
@@ -154,7 +156,7 @@ def least_of(pair: dominating.Batch) -> dominating.Sampled | None:
     if not isinstance(pair.change, noise) or not isinstance(pair.own, noise):
         return None
     moved = min(pair.change, pair.change if pair.fixed else pair.own, key=lambda each: each.size)
-    return dominating.Sampled(moved, pair.rate * (1.0 - _full(pair)) * (1.0 - 4.0 * UNIT))
+    return dominating.Sampled(moved, pair.rate * (1.0 - _full_probability(pair)) * (1.0 - 4.0 * UNIT))
 
 
 def batch_log_moment(
@@ -243,21 +245,21 @@ def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
 
 def _larger(change: Losses, own: Losses) -> Losses:
     """Return a pair that dominates both, for a symmetric relation."""
-    if _above(change, own):
+    if _dominates(change, own):
         return change
-    if _above(own, change):
+    if _dominates(own, change):
         return own
     points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in (change, own))]))
     return symmetric(points, np.maximum(change.delta(points), own.delta(points)))
 
 
-def _above(some: Losses, other: Losses) -> bool:
+def _dominates(some: Losses, other: Losses) -> bool:
     """Return whether a profile is nowhere below another; both are piecewise linear in e^epsilon."""
     points = np.unique(np.concatenate([some.loss, other.loss]))
     return bool(np.all(some.delta(points) >= other.delta(points) * (1.0 - 1e-12)))
 
 
-def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
+def _averaged(parts: Sequence[tuple[float, Losses]]) -> Losses:
     """Return the mixture of many symmetric pairs, on the losses of the first and the last of them."""
     ends = (parts[0][1], parts[-1][1])
     points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in ends)]))
@@ -266,14 +268,14 @@ def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
     )
 
 
-def _part(pair: dominating.Batch) -> float | None:
+def _replaced_part(pair: dominating.Batch) -> float | None:
     """Return `replaced_part` for Gaussian pairs, None for others."""
     if not isinstance(pair.own, dominating.Gaussian) or not isinstance(pair.change, dominating.Gaussian):
         return None
     return replaced_part(dominating.Sampled(pair.change, pair.rate, pair.own.mu))
 
 
-def _full(pair: dominating.Batch) -> float:
+def _full_probability(pair: dominating.Batch) -> float:
     """Return the probability, rounded up, that a truncated sample is full without a unit; 0 otherwise."""
     if pair.most is None:
         return 0.0
@@ -287,7 +289,7 @@ def _tail(least: int, trials: int, rate: float) -> float:
     return float(scipy.special.betainc(least, trials - least + 1, rate)) if rate < 1.0 else 1.0
 
 
-def _crowded(most: int, others: int, rate: float) -> list[tuple[float, float]]:
+def _full_groups(most: int, others: int, rate: float) -> list[tuple[float, float]]:
     """Group the numbers k >= most of drawn units; return lower bounds on weights, and the unit's rates."""
     spread = math.sqrt(others * rate * (1.0 - rate))
     start = max(float(most), others * rate - 4.0 * spread)

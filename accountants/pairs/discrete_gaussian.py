@@ -37,7 +37,7 @@ def discrete_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
             what = f"discrete Gaussian noise of sigma = {float(pair.sigma):g} has too large privacy losses"
         remedy = "use the accountant of Renyi divergences, or claim zCDP"
         raise CannotBound(what, where="mechanism discrete-gaussian", remedy=remedy)
-    apart = _apart(pair)
+    apart = _row_distance(pair)
     most = -(-furthest // apart)
     between, step = np.arange(apart, dtype=np.float64), float(1 / variance)
     weights = np.exp(-0.5 * _outputs(pair, apart) ** 2 / float(variance))
@@ -57,7 +57,7 @@ def merged_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
     its outputs together, rounded down, which only increases Q. Raises as `discrete_gaussian_term` does.
     """
     discrete_gaussian_term(pair)  # raises if it cannot be computed
-    outputs, variance = _outputs(pair, -(-_apart(pair) // 2)), float(pair.sigma**2)
+    outputs, variance = _outputs(pair, -(-_row_distance(pair) // 2)), float(pair.sigma**2)
     weights, losses = np.exp(-0.5 * outputs * outputs / variance), (0.5 - outputs) / variance
     mass = weights.sum(axis=1)
     some = mass > LEAST * mass.sum()
@@ -69,7 +69,7 @@ def merged_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
     return DiscreteTerm(tuple(merged[::-1].tolist()), tuple((mass / mass.sum())[::-1].tolist()))
 
 
-def _apart(pair: dominating.DiscreteGaussian) -> int:
+def _row_distance(pair: dominating.DiscreteGaussian) -> int:
     """Return the distance, in outputs, of the rows of `discrete_gaussian_term`."""
     return -(-math.ceil(_TAIL * pair.sigma) // _MOST_ROWS)
 

@@ -155,13 +155,13 @@ def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
     inexact = False
     for mechanism, count in runs:
         own = losses(mechanism, neighbouring)
-        if _above(mechanism.dominating_pair(), count) or any(map(_pessimistic, own)):
-            inexact, own = True, _least(mechanism)
+        if _only_upper_bound(mechanism.dominating_pair(), count) or any(map(_pessimistic, own)):
+            inexact, own = True, _lower_bound(mechanism)
         found += [(term, times * count) for term, times in own]
     return found if inexact else None
 
 
-def _above(pair: dominating.Pair, count: int) -> bool:
+def _only_upper_bound(pair: dominating.Pair, count: int) -> bool:
     """Return whether the terms of `count` runs are only an upper bound: single choices, long moves."""
     wide = isinstance(pair, dominating.DiscreteLaplace) and pair.moves > MOST_MOVES
     single = isinstance(pair, dominating.BoundedRange) and count > 1
@@ -172,7 +172,7 @@ def _pessimistic(row: tuple[Term, int]) -> bool:
     return isinstance(row[0], terms.DiscreteTerm) and row[0].pessimistic
 
 
-def _least(mechanism: AnyMechanism) -> Losses:
+def _lower_bound(mechanism: AnyMechanism) -> Losses:
     """Return terms that cost no more than one run of a mechanism whose pair has only an upper bound."""
     match pair := mechanism.dominating_pair():
         case dominating.DiscreteGaussian():

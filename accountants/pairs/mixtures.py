@@ -79,7 +79,7 @@ def mixture_losses(pair: dominating.Mixture, *, mixture_first: bool | None) -> L
         what = f"a shift of {largest:g} standard deviations in one of {pair.steps} answers"
         remedy = f"add noise, or allocate to fewer answers: at most {_LARGEST_SHIFT:g} and {_MOST_STEPS}"
         raise CannotBound(what, where="mixture", remedy=remedy)
-    law = one = _one(*_lifted(pair), up=mixture_first)
+    law = one = _law_of_one(*_raised_shifts(pair), up=mixture_first)
     for digit in f"{pair.steps:b}"[1:]:
         law = _added(law, law, up=mixture_first)
         law = _added(law, one, up=mixture_first) if digit == "1" else law
@@ -101,7 +101,7 @@ def mixture_term(
     return mixture_losses(pair, mixture_first=mixture_first).term
 
 
-def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
+def _raised_shifts(pair: dominating.Mixture) -> tuple[Vector, Vector]:
     """Return shifts and weights, with tiny ones raised so that they do not vanish; larger ones cost more."""
     moved = sum((p for c, p in zip(pair.shifts, pair.weights, strict=True) if c > 0), Fraction(0))
     lift = max(Fraction(1), Fraction(_LEAST_WEIGHT) / moved)
@@ -117,7 +117,7 @@ def _lifted(pair: dominating.Mixture) -> tuple[Vector, Vector]:
     return np.array(shifts), np.array([kept[shift] for shift in shifts])
 
 
-def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
+def _law_of_one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
     """Return the law of R(z): cells of z between points, each at its own mean, and the rest past the last."""
     line = np.linspace(-_REACH, shifts[-1] + _REACH, _CELLS + 1)
     spread = np.abs(np.diff(_log_ratio(line, shifts, weights), prepend=math.nan))
@@ -139,7 +139,7 @@ def _one(shifts: Vector, weights: Vector, *, up: bool) -> _Law:
     mean = np.clip(mixed[cell] / alone[cell], at[cell], at[cell + 1])
     error = off[cell] / alone[cell]
     slack = error + np.divide(mixed_off[cell], mixed[cell], where=mixed[cell] > 0.0, out=np.zeros(len(cell)))
-    mass = _halved(at, cell, mean, alone[cell], up=up, slack=slack)
+    mass = _split_masses(at, cell, mean, alone[cell], up=up, slack=slack)
     mass[-1] += alone[-1]
     lost = max(0.0, float((mixed + mixed_off)[-1]) - float(ratio[-1] * (alone - off)[-1]))
     return _Law(at, mass, lost, float(error.max()) + 64.0 * UNIT)
@@ -167,7 +167,7 @@ def _cells(x: Vector) -> tuple[Vector, Vector]:
     return mass, share * np.concatenate([below[:1], tail, above[-1:]])
 
 
-def _halved(
+def _split_masses(
     at: Vector, cell: NDArray[np.intp], value: Vector, mass: Vector, *, up: bool, slack: Vector | float = 0.0
 ) -> Vector:
     """Return masses at points: each value between points cell and cell + 1 is split between both."""
@@ -187,7 +187,7 @@ def _added(one: _Law, other: _Law, *, up: bool) -> _Law:
     cell = np.clip(np.searchsorted(at, value, side="right") - 1, 0, len(at) - 2)
     terms = int(np.bincount(cell).max())
     error = one.error + other.error + 2.0 * (terms + 16) * UNIT
-    return _Law(at, _halved(at, cell, value, mass, up=up), one.lost + other.lost, error)
+    return _Law(at, _split_masses(at, cell, value, mass, up=up), one.lost + other.lost, error)
 
 
 def _grid(value: Vector, mass: Vector) -> Vector:

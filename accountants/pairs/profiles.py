@@ -156,9 +156,9 @@ def inner_losses(pair: dominating.Inner) -> Losses:
             return _gaussian(up(pair.mu) * math.sqrt(pair.times) * (1.0 + 4.0 * UNIT))
         case dominating.Laplace():
             e = _finite(up(pair.epsilon))
-            return _of(np.linspace(0.0, e, _FINE), lambda x: -math.expm1(0.5 * (x - e)))
+            return _from_curve(np.linspace(0.0, e, _FINE), lambda x: -math.expm1(0.5 * (x - e)))
         case dominating.BoundedRange(epsilon=e):
-            return _of(np.linspace(0.0, e, _FINE), lambda x: _bounded_range(e, x))
+            return _from_curve(np.linspace(0.0, e, _FINE), lambda x: _bounded_range(e, x))
         case dominating.Pure(epsilon=e):
             return _response(e, 0.0)
         case dominating.Approx(epsilon=e, delta=delta):
@@ -174,14 +174,16 @@ def inner_losses(pair: dominating.Inner) -> Losses:
         case dominating.ZCDP(rho=rho) | dominating.DiscreteGaussian(rho=rho):
             cost = _finite(up(rho))
             reach = cost + 2.0 * math.sqrt(cost * 690.0)
-            return _of(np.linspace(0.0, reach, 2 * _COARSE), lambda x: conversions.zcdp_delta(cost, x))
+            return _from_curve(
+                np.linspace(0.0, reach, 2 * _COARSE), lambda x: conversions.zcdp_delta(cost, x)
+            )
         case dominating.Table():
             return _of_term(table_term(pair))
         case _:
             assert_never(pair)
 
 
-def _of(points: Vector, delta: Callable[[float], float]) -> Losses:
+def _from_curve(points: Vector, delta: Callable[[float], float]) -> Losses:
     if not points[-1] > 0.0:
         return _response(0.0, 0.0)
     return symmetric(points, np.array([delta(x) for x in points.tolist()]))
@@ -198,7 +200,7 @@ def _gaussian(mu: float) -> Losses:
         return _response(0.0, 0.0)
     if mu > 1e3:
         raise CannotBound(f"mu = {mu!r} is above 1000 under sampling", where="mu", remedy="add noise")
-    return _of(mu * gaussian_points(mu), lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
+    return _from_curve(mu * gaussian_points(mu), lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
 
 
 def _response(epsilon: float, delta: float) -> Losses:

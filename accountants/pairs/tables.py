@@ -73,7 +73,7 @@ def table_term(table: dominating.Table) -> ApproxTerm | DiscreteTerm:
         infinite = min(1.0, up(Fraction(infinite) + total - 1))
     crude = ApproxTerm(largest_loss(table), infinite)
     rows = [(loss, p) for loss, p in zip(table.losses, table.probabilities, strict=True) if p > 0.0]
-    if infinite == 1.0 or crude.epsilon == 0.0 or _says_no_more(rows, crude):
+    if infinite == 1.0 or crude.epsilon == 0.0 or _no_sharper(rows, crude):
         return crude
     losses, probabilities = zip(*rows, strict=True)
     return DiscreteTerm(losses, probabilities, infinite)
@@ -86,7 +86,7 @@ def _finite(exact: Fraction) -> float:
     return loss
 
 
-def _says_no_more(rows: Sequence[tuple[float, float]], crude: ApproxTerm) -> bool:
+def _no_sharper(rows: Sequence[tuple[float, float]], crude: ApproxTerm) -> bool:
     """Return whether delta by the rows is nowhere below (1 - y e^-e) / (1 + e^-e), y = e^x.
 
     Both answers give a bound. For |x| <= e that is a line in y, at y = e^-e never above the rows' curve,

@@ -222,13 +222,13 @@ class PrivacyLoss:
         if not self._parts:
             return self._clipped(contour_log_delta(factors, epsilon, ceiling), factors, epsilon)
         found = Bracket(-math.inf, 0.0)
-        if not self._few:
+        if not self._contour_is_long:
             found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
         if found.upper - found.lower > RESOLVED:
             lattices = splitting.split_log_delta(self._parts, epsilon, mixture_first=order == 0)
-            found = _both(found, lattices)
+            found = _intersection(found, lattices)
         if found.upper - found.lower > 1e-3:
-            found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
+            found = _intersection(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
         return self._clipped(found, factors, epsilon)
 
     @staticmethod
@@ -236,7 +236,7 @@ class PrivacyLoss:
         """Return loose bounds on log delta, the upper one at most the bound by Renyi divergences."""
         if found.upper - found.lower <= 1e-3:
             return found
-        return _both(found, Bracket(-math.inf, chernoff_log_delta(factors, epsilon)))
+        return _intersection(found, Bracket(-math.inf, chernoff_log_delta(factors, epsilon)))
 
     def _epsilon(self, delta: float) -> Bracket:
         if delta >= 1.0 or delta >= self._collected.most_delta:
@@ -252,17 +252,17 @@ class PrivacyLoss:
         least = max(b.lower for b in found)
         for order, factors in enumerate(self._directions):
             # A loose bracket is compared with other bounds, in orders that may be the larger one.
-            if not _apart(found[order], RESOLVED) or found[order].upper <= least:
+            if not _is_loose(found[order], RESOLVED) or found[order].upper <= least:
                 continue
-            found[order] = _both(found[order], Bracket(0.0, chernoff_epsilon(factors, log_delta)))
-            if self._parts and _apart(found[order], LOOSE):
+            found[order] = _intersection(found[order], Bracket(0.0, chernoff_epsilon(factors, log_delta)))
+            if self._parts and _is_loose(found[order], LOOSE):
                 contour = contour_epsilon(factors, log_delta, self._collected.ceilings[order])
-                found[order] = _both(found[order], contour)
+                found[order] = _intersection(found[order], contour)
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         upper, whole = min(self.ceiling, upper), self._unsampled()
         if self._collected.both_ways_pure:
             upper = min(upper, conversions.response_epsilon(self.ceiling, delta))
-        if whole is not None and _apart(Bracket(lower, upper), LOOSE):
+        if whole is not None and _is_loose(Bracket(lower, upper), LOOSE):
             upper = min(upper, whole.epsilon(log_delta).upper)
         if not math.isfinite(upper):
             raise CannotBound("no finite epsilon could be proved", where=f"delta = {delta!r}")
@@ -277,16 +277,16 @@ class PrivacyLoss:
         if not self._parts or log_delta < splitting.LEAST_LOG_DELTA:
             return contour_epsilon(factors, log_delta, ceiling)
         found = Bracket(0.0, ceiling)
-        if not self._few:
+        if not self._contour_is_long:
             efforts = (SEARCH, FINAL) if self._collected.tables else (SEARCH,)
             found = contour_epsilon(factors, log_delta, ceiling, efforts)
-        if _apart(found, RESOLVED):
+        if _is_loose(found, RESOLVED):
             law = splitting.split(self._parts, log_delta, mixture_first=order == 0)
-            found = found if law is None else _both(found, curve_epsilon(law, log_delta, found.upper))
+            found = found if law is None else _intersection(found, curve_epsilon(law, log_delta, found.upper))
         return found
 
     @property
-    def _few(self) -> bool:
+    def _contour_is_long(self) -> bool:
         """Whether the contour would be long: a node costs one formula for each loss of a table.
 
         For a table that is an upper bound only the upper end counts, and the lattice's is smaller.
@@ -302,10 +302,10 @@ class PrivacyLoss:
         return None if variance is None or self._exact else GaussianCurve(math.sqrt(variance))
 
 
-def _apart(bounds: Bracket, share: float) -> bool:
+def _is_loose(bounds: Bracket, share: float) -> bool:
     """Return whether the bounds differ by more than a share of the upper one."""
     return math.isinf(bounds.upper) or bounds.upper - bounds.lower > share * bounds.upper
 
 
-def _both(one: Bracket, other: Bracket) -> Bracket:
+def _intersection(one: Bracket, other: Bracket) -> Bracket:
     return Bracket(max(one.lower, other.lower), min(one.upper, other.upper))
