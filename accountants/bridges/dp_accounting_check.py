@@ -354,7 +354,7 @@ def _profile(
 
 
 def _within(term: DiscreteTerm, most: float) -> DiscreteTerm:
-    """Return the table with its few losses larger than `most` counted as infinite."""
+    """Return the table; losses larger than `most`, of negligible mass, count as infinite."""
     rows = list(zip(term.losses, term.probabilities, strict=True))
     beyond = math.fsum(p for loss, p in rows if abs(loss) > most)
     if beyond > 1e-20:

@@ -27,7 +27,7 @@ TAKEN_ON_TRUST = (
 def from_diffprivlib(
     spent: Any, *, neighbouring: Neighbouring | str, unit: str, algorithm: str = "diffprivlib"
 ) -> Ledger:
-    """Return a ledger with one opaque release for each pair of epsilon and delta, counted by its spends.
+    """Return a ledger with one opaque release for each pair of epsilon and delta; its count is its spends.
 
     `spent` is a ``BudgetAccountant``, or its ``spent_budget``: pairs (epsilon, delta). diffprivlib records
     neither relation nor unit.

@@ -4,7 +4,7 @@ OpenDP draws all noise exactly, on the integers or on a lattice. Noise on intege
 For a scalar with Laplace noise on a lattice of step g, with a query that moves by n g, continuous Laplace
 noise of the same scale s with a query that moves by (n + 1) g dominates. Proof: with p = exp(-g/s) the
 lattice's delta at epsilon < n g/s is, for the whole number K that ends the set of outputs, 1 - (p^(K+1) +
-e^epsilon p^(n-K))/(1 + p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the means' inequality. As 2/(1 + p)
+e^epsilon p^(n-K))/(1 + p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the inequality of means. As 2/(1 + p)
 >= 1, that is at most the continuous 1 - e^(epsilon/2) p^((n+1)/2); beyond n g/s it is 0. Every other
 measurement is bounded by its map alone.
 """

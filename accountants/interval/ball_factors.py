@@ -93,11 +93,11 @@ class BallFactors:
         return len(self.pure) + rows + 1 + sum(one.cost(c, end) for one in self.sampled)
 
     def moment(self, c: Any, smoothing: Fraction) -> Any:
-        """Return M(c) for a real c > 0, times that of a Gaussian of variance `smoothing`."""
+        """Return M(c) for a real c > 0, times the M of a Gaussian of variance `smoothing`."""
         return math.prod((one.moment(c) for one in self.sampled), start=self._unsampled(c, smoothing))
 
     def along(self, c: Any, step: Fraction, nodes: int, smoothing: Fraction) -> list[Any]:
-        """Return M(c + i k step) for 0 <= k < nodes, times that of a Gaussian of variance `smoothing`."""
+        """Return M(c + i k step) for 0 <= k < nodes, times the M of a Gaussian of variance `smoothing`."""
         found = [self._unsampled(flint().acb(c, ball(step * k)), smoothing) for k in range(nodes)]
         for one in self.sampled:
             found = [x * y for x, y in zip(found, one.along(c, step, nodes), strict=True)]

@@ -28,7 +28,7 @@ class SampledGaussianBalls(SampledBalls):
     unsampled = staticmethod(gaussian_delta)
 
     def ceiling(self) -> Fraction | None:
-        """With the mixture second the loss is below -log(1 - q)."""
+        """Return the bound -count log(1 - q) if the mixture is second; None if it is first."""
         return None if self.mixture_first else self.count * upper_fraction(-(-ball(self.rate)).log1p())
 
     def cost(self, c: float, end: float) -> float:
