@@ -2,9 +2,8 @@
 
     python -I -S checker.py certificate.json ledger.jsonl
 
-This file imports nothing else of dpaudit: it can be read in an afternoon, and copied beside a certificate. It
-reads the ledger strictly, recomputes its hash chain, and bounds the privacy loss of its releases by methods
-of its own. Each figure and field of the certificate gets one of three answers:
+This file imports nothing of dpaudit, and can be copied. It reads the ledger strictly, recomputes its hashes,
+and bounds its privacy loss by methods of its own. Each figure and field gets one of three answers:
 
 holds           the bound here is no larger; or at most 1% larger, where finer steps would lower it
 does not hold   the bound is larger, or a field contradicts the ledger
@@ -176,7 +175,6 @@ RANGES: dict[str, Callable[[Any], bool]] = {
 ON_SAMPLE = ("poisson-sampled", "fixed-size-sampled", "truncated-poisson-sampled", "sampled-records")
 TRUSTED = {*ON_SAMPLE, "sampled-matrix", "mixture-of-gaussians", "random-allocation", "shuffled"}
 TRUSTED |= {"key-selection"}  # mechanisms that need somebody who is trusted with the data
-NO_GRID = ("gaussian-sparse-vector", "mixture-of-gaussians")
 
 
 def parse(text: bytes) -> Any:
@@ -277,7 +275,8 @@ def read_ledger(text: bytes) -> Ledger:
 def grid_of(mechanism: Record) -> int | None:
     """Return the exponent of the grid of a mechanism's outputs; None: they are on none."""
     inner = mechanism.get("mechanism", mechanism)
-    scale = inner.get("scale", None if inner["kind"] in NO_GRID else inner.get("sigma"))
+    without = inner["kind"] in ("gaussian-sparse-vector", "mixture-of-gaussians")
+    scale = inner.get("scale", None if without else inner.get("sigma"))
     exponent = None if scale is None else math.frexp(scale)[1] - 33
     return 0 if inner["kind"].startswith("discrete") else exponent
 
@@ -289,15 +288,11 @@ SUMS = ("gaussian", "symmetric-gaussian", "laplace", "discrete-gaussian", "discr
 RAISED = 1 + Fraction(1, 10**12)  # more than a sum of doubles is off
 
 
-def pairs_of(mechanism: Record, units: int = 1, bound: Any = None) -> list[tuple[Pair, int]]:
-    """Return the pairs of a run for data sets that differ in some units, each with how often it runs.
-
-    `bound` stands for the sensitivity.
-    """
+def pairs_of(mechanism: Record, units: int = 1, bound: float | None = None) -> list[tuple[Pair, int]]:
+    """Return a run's pairs, each with how often it runs; `bound` stands for the sensitivity."""
     kind, epsilon = mechanism["kind"], Fraction(mechanism.get("epsilon", 0)) * units
-    if bound is None:
-        bound = mechanism.get("sensitivity", {"value": 0})["value"]
-    moved, delta = Fraction(bound) * units, Fraction(mechanism.get("delta", 0))
+    value: float = mechanism.get("sensitivity", {"value": 0})["value"] if bound is None else bound
+    moved, delta = Fraction(value) * units, Fraction(mechanism.get("delta", 0))
     scale, square = Fraction(mechanism.get("sigma", mechanism.get("scale", 1))), moved**2
     if kind == "randomized-response":  # each unit of a group has an answer of its own
         return [(("response", epsilon / units, mechanism["categories"]), units)]
@@ -353,17 +348,24 @@ def sampled_pairs(mechanism: Record) -> list[tuple[Pair, int]]:
 def reach(mechanism: Record) -> Fraction:
     """Return the squared norm that a strategy matrix gives to one unit's changes, at most.
 
-    One participation: the largest column. Toeplitz, falling: the earliest steps (Kalinin and Lampert 2024).
+    Far columns share no row. Of Toeplitz that falls, the earliest steps (Kalinin and Lampert 2024).
     """
     strategy, steps, separation = mechanism["strategy"], mechanism["steps"], mechanism["separation"]
     require(steps <= 2**20, f"a matrix of {steps} steps", Unknown)
     times, sums = min(mechanism["participations"], -(-steps // separation)), [0.0] * steps
     if strategy["kind"] == "lower-triangular":
-        require(times == 1, "a strategy that is written out, with more than one participation", Unknown)
+        apart = times == 1 or max(map(len, strategy["rows"])) <= separation
+        require(apart, "a strategy that is written out, whose turns overlap", Unknown)
         for place, row in enumerate(strategy["rows"], start=1):
             for at, entry in enumerate(row, start=place - len(row)):
                 sums[at] += entry * entry
-        return Fraction(max(sums)) * RAISED
+        best = [0.0] * (steps + 1)
+        for _ in range(times):  # the largest sum over steps so far apart, of the first ones
+            found = [0.0]
+            for at, square in enumerate(sums):
+                found.append(max(found[-1], square + best[max(0, at + 1 - separation)]))
+            best = found
+        return Fraction(best[-1]) * RAISED
     column, powers = strategy.get("coefficients", [1.0])[:steps], [1.0] * len(strategy.get("decays", ()))
     while powers and len(column) < steps:  # a buffered strategy, whose definition says how to round
         entry = math.fsum(map(operator.mul, strategy["scales"], powers))
@@ -558,9 +560,8 @@ def discrete_gaussian(sigma: Fraction) -> Function:
 def under(pair: Pair, relation: str) -> tuple[str, Pair, Pair]:
     """Return how a relation has a sampled pair, and the pairs of a unit's change and of its own part.
 
-    mixture: (1 - q) Q + q P against Q, where a unit is added, removed, or zeroed in a Poisson sample of a
-    sum. swap: two mixtures that have the part without the unit in common. opposite: Gaussian ones with a
-    bound on a unit's own part. alone: without that bound no amplification of Gaussian noise is known.
+    mixture: (1 - q) Q + q P against Q, if a unit is added, removed, or zeroed in a Poisson sample of a sum.
+    swap: both sides are mixtures. opposite: of Gaussian noise, with a bound on own parts; alone: without it.
     """
     _, how, change, own, rate, _, _, stated = pair
     sums = change[0] in ("gauss", "laplace", "discrete-laplace", "discrete-gaussian")
@@ -799,10 +800,7 @@ def added(*some: Exposure) -> Exposure:
 
 
 def account_of(header: Record, releases: list[Record]) -> Account:
-    """Compose releases: those without a partition add up, and of a split a unit is in one part.
-
-    It is in two if values decide which, and may change. Releases on one sample are one mechanism on it.
-    """
+    """Compose releases; of a split a unit is in one part, or in two where values decide, and may change."""
     relation, units = header["neighbouring"], 1 if "budget" in header else header["group_size"]
     places: dict[Any, Counter[Any]] = {None: Counter()}
     samples, draws = dict[Any, list[Record]](), dict[Any, Any]()

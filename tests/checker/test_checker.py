@@ -41,6 +41,7 @@ from dpaudit import (
     TruncatedPoissonSampled,
     checker,
 )
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.mechanisms import DiscreteLaplace
 from tests.checker.certified import certified, edited, hashed, last_hash, leaves, other
 
@@ -170,7 +171,7 @@ def test_a_budget_is_what_a_filtered_run_proves() -> None:
     assert answer(*certified(ZCDP(rho=0.5000001), [release(GAUSSIAN, 2)], **options)) == (checker.HOLDS, [])
 
 
-CLAIMS = {
+CLAIMS: dict[str, tuple[AnyGuarantee, list[Release]]] = {
     "zcdp": (ZCDP(rho=0.6), [release(GAUSSIAN, 4, claimed=ZCDP(rho=0.6)), release(LAPLACE, label="other")]),
     "pure-dp": (PureDP(epsilon=1.0), [release(LAPLACE, 4, claimed=PureDP(epsilon=1.0))]),
     "gdp": (GDP(mu=1.0), [release(GAUSSIAN, 4)]),
