@@ -293,7 +293,7 @@ def pairs_of(mechanism: Record, units: int = 1, bound: float | None = None) -> l
     kind, epsilon = mechanism["kind"], Fraction(mechanism.get("epsilon", 0)) * units
     value: float = mechanism.get("sensitivity", {"value": 0})["value"] if bound is None else bound
     moved, delta = Fraction(value) * units, Fraction(mechanism.get("delta", 0))
-    scale, square = Fraction(mechanism.get("sigma", mechanism.get("scale", 1))), moved**2
+    scale, square = Fraction(mechanism.get("sigma") or mechanism.get("scale") or 1), moved**2
     if kind == "randomized-response":  # each unit of a group has an answer of its own
         return [(("response", epsilon / units, mechanism["categories"]), units)]
     if kind in (*ON_SAMPLE[:3], "sampled-matrix") and units == 1:
