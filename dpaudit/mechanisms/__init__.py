@@ -1,8 +1,8 @@
-"""Noise mechanisms: parameters, how to sample, and the pair that dominates one run; never how they compose.
+"""Noise mechanisms: their parameters, their samplers, and the dominating pair of one run.
 
-Each class states its proof obligation: the theorem it rests on and what that theorem requires. What else the
-core, accountants and auditors need to know about a mechanism are methods of its class, whose defaults are in
-`dpaudit.mechanisms.base`.
+Each class states its proof obligation: its theorem and the conditions of that theorem. The core, accountants
+and auditors use further methods of the class; `dpaudit.mechanisms.base` holds their defaults. Accountants
+compose the pairs.
 """
 
 from collections.abc import Callable
@@ -74,17 +74,17 @@ AnyMechanism: TypeAlias = (
     | OpaqueMechanism
 )
 
-#: Noise on one sum over a secret sample of its rows.
+#: Mechanisms that add noise to one sum over a secret sample of its rows.
 AnySampledSum: TypeAlias = PoissonSampled | FixedSizeSampled | TruncatedPoissonSampled | SampledRecords
 
-#: Our own mechanisms by their kinds.
+#: Our own mechanisms by kind.
 OWN_KINDS: dict[str, type[AnyMechanism]] = {
     one.model_fields["kind"].default: one for one in get_args(AnyMechanism)
 }
 
 
 class _Kinds(Registry[type[AnyMechanism]]):
-    """Mechanisms by their kinds; a subclass of ours could keep the proof and change the noise."""
+    """Mechanisms by kind; subclasses of ours are refused, since they could change the noise."""
 
     def refusal(self, name: str, entry: object) -> str | None:
         if not isinstance(entry, type) or not issubclass(entry, BaseMechanism):
@@ -95,12 +95,12 @@ class _Kinds(Registry[type[AnyMechanism]]):
         return None if kind == name else f"its kind is {kind!r}"
 
 
-#: Our mechanisms by their kinds, and those that installed packages add.
+#: Our mechanisms and those of installed packages, by kind.
 KINDS = _Kinds("mechanisms", type, OWN_KINDS)
 
 
 def kind_named(kind: str, where: str) -> type[AnyMechanism]:
-    """Return the class of a kind, ours or another package's; raises `UnknownKind`."""
+    """Return the class of a kind, ours or of another package; raises `UnknownKind`."""
     if kind in KINDS:
         return KINDS[kind]
     known = f"known kinds: {', '.join(KINDS)}; or install the package that adds it"
@@ -119,7 +119,7 @@ def _written(value: Any, info: SerializationInfo) -> Any:
     return value.model_dump(mode=info.mode, by_alias=info.by_alias, exclude_none=info.exclude_none)
 
 
-#: A mechanism as a field of a model, told apart by its kind; a lambda leaves it the JSON schema of ours.
+#: A mechanism as a field of a model, discriminated by `kind`; with a lambda, pydantic keeps our JSON schema.
 Mechanism = Annotated[
     AnyMechanism,
     Field(discriminator="kind"),

@@ -1,4 +1,4 @@
-"""Continuous noise on every entry of a value, and on symmetric matrices, which it keeps symmetric."""
+"""Continuous noise on every entry of a value, and symmetric noise on symmetric matrices."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Gaussian(GaussianNoise, ValueMechanism):
     kind: Literal["gaussian"] = "gaussian"
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
-        """`value`, of any shape, plus noise of the same shape."""
+        """Return `value`, of any shape, plus noise of the same shape."""
         return randomness.gaussian(value, self.sigma)
 
     def log_density(self, output: Array, query: Array) -> float:
@@ -40,7 +40,7 @@ class Gaussian(GaussianNoise, ValueMechanism):
 
 
 class LaplaceNoise(FixedNoise, ValueMechanism):
-    """Laplace noise on every entry, on the line or on the integers."""
+    """Laplace noise on every entry, continuous or discrete."""
 
     norms: ClassVar[tuple[Norm, ...]] = ("l1",)
     noise_field = "scale"
@@ -67,16 +67,16 @@ class Laplace(LaplaceNoise):
     kind: Literal["laplace"] = "laplace"
 
     def dominating_pair(self) -> dominating.Laplace:
-        """One coordinate moved by the whole sensitivity."""
+        """Return the pair of one coordinate, shifted by the whole sensitivity."""
         return dominating.Laplace(self.ratio(self.scale))
 
     @property
     def grid(self) -> int:
-        """The grid's exponent, which follows from the scale."""
+        """The grid's exponent, computed from the scale."""
         return grid(self.scale)
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
-        """`value`, of any shape, plus noise of the same shape."""
+        """Return `value`, of any shape, plus noise of the same shape."""
         return randomness.laplace(value, self.scale)
 
     def log_density(self, output: Array, query: Array) -> float:
@@ -86,7 +86,7 @@ class Laplace(LaplaceNoise):
 
 
 def normal_log_density(noise: Array, sigma: float) -> float:
-    """Log density of independent centred Gaussians of standard deviation `sigma`, summed."""
+    """Return the summed log density of independent centred Gaussians of standard deviation `sigma`."""
     exponent = 0.5 * float(np.square(noise / sigma).sum())
     return -exponent - noise.size * (math.log(sigma) + 0.5 * math.log(2.0 * math.pi))
 
@@ -112,11 +112,11 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
     dimension: Count
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
-        """`value`, symmetric matrices [..., dimension, dimension], plus noise of the same shape."""
+        """Return `value`, symmetric matrices [..., dimension, dimension], plus noise of the same shape."""
         return randomness.symmetric(value, self.sigma)
 
     def log_density(self, output: Array, query: Array) -> float:
-        """Log density over the entries on and above the diagonal, summed; -inf if not symmetric."""
+        """Return the summed log density of the entries on and above the diagonal; -inf if not symmetric."""
         noise = residual(output, query)
         if not np.array_equal(output, np.swapaxes(output, -1, -2)):
             return -math.inf
@@ -131,17 +131,17 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
 
 
 def require_symmetric(query: Array, where: str) -> None:
-    """Raise `InvalidParameter` unless the last two axes make symmetric matrices."""
+    """Raise `InvalidParameter` unless the value holds symmetric matrices in its last two axes."""
     square = query.ndim >= 2 and query.shape[-1] == query.shape[-2]
     if not square or not np.array_equal(query, np.swapaxes(query, -1, -2)):
-        what = f"a value of shape {query.shape} that is no symmetric matrix"
-        why = "symmetric noise leaves the antisymmetric part of a matrix as it is"
+        what = f"a value of shape {query.shape} that is not a symmetric matrix"
+        why = "symmetric noise does not hide the antisymmetric part of a matrix"
         remedy = "release a symmetric matrix, or use an l2 mechanism"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 
 def symmetric_log_density(noise: Array, sigma: float) -> float:
-    """Log density of symmetric noise over the entries on and above the diagonal."""
+    """Return the log density of symmetric noise, over the entries on and above the diagonal."""
     rows, columns = np.triu_indices(noise.shape[-1], k=1)
     diagonal = np.diagonal(noise, axis1=-2, axis2=-1)
     return normal_log_density(diagonal, sigma) + normal_log_density(

@@ -1,4 +1,4 @@
-"""What a mechanism states about itself, and the defaults that most mechanisms share."""
+"""The base classes of mechanisms, with the defaults that most mechanisms share."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from dpaudit.noise.randomness import Randomness
 
 Array: TypeAlias = NDArray[np.float64]
 
-#: figure, factor -> their product, rounded up; raises `CannotBound` past the largest double.
+#: figure, factor -> their product, rounded up; raises `CannotBound` beyond the largest double.
 Times: TypeAlias = Callable[[float, int], float]
 
 #: A sensitivity of 1 in each norm, for examples.
@@ -35,14 +35,14 @@ def fields(**values: Any) -> Mapping[str, Any]:
 
 
 class Asked(NamedTuple):
-    """What one side's data say for one answer of a release: as the fields of `Answer` of the same names."""
+    """The private inputs of one answer on one data set; fields as in `Answer`."""
 
     query: Array
     scale: float | None = None
     rows: Array | None = None
 
 
-#: For each answer of a release, what was asked.
+#: The private inputs of each answer of a release.
 Queries: TypeAlias = Sequence[Asked]
 
 
@@ -51,13 +51,13 @@ class Answer:
     """One answered query of a release.
 
     Attributes:
-        query: what the data say: the value, the item, the log weights, the function's values. Streams and
+        query: the private input: the value, the item, the log weights, or the function's values. Streams and
             functions begin with an answer to an empty query.
-        output: what was released.
-        at: what is public about the query: the step of a stream, the points of a function.
-        scale: a noise scale that the data chose; private like the query.
-        rows: the rows [n, ...] of which a secret sample was summed, where it was; private like the query,
-            which is the sum of all of them.
+        output: the released output.
+        at: the public part of the query: the step of a stream, or the points of a function.
+        scale: a noise scale that depends on the data; private like the query.
+        rows: the rows [n, ...] from which a secret sample was summed, if any; private like the query, which
+            is the sum of all rows.
     """
 
     query: Array
@@ -68,7 +68,7 @@ class Answer:
 
 
 class Move(NamedTuple):
-    """How far a release's query moved between two data sets, how far it may, and what was measured."""
+    """The measured and the declared change of a release's query between two data sets, and the measure."""
 
     measured: float
     declared: float
@@ -76,112 +76,111 @@ class Move(NamedTuple):
 
 
 class BaseMechanism(Model):
-    """A mechanism: its parameters, and all that follows from them alone.
+    """A mechanism: its parameters, and everything that follows from them alone.
 
     A subclass states its proof obligation in its docstring, and defines `kind` and `dominating_pair`. The
-    defaults here are those of a mechanism known by its guarantee alone.
+    defaults here suit a mechanism that is known only by its guarantee.
     """
 
-    #: The method of `Curator` that releases through this mechanism; None: no curator can run it.
+    #: The method of `Curator` that releases through this mechanism, or None if no curator can run it.
     released_by: ClassVar[str | None] = "release_opaque"
-    #: Whether `ExactRandomness` draws its output exactly; where not, certificates say so.
+    #: Whether `ExactRandomness` draws its output exactly; if not, certificates say so.
     drawn_exactly: ClassVar[bool] = False
-    #: Whether its noise is an integer, drawn exactly from fair bits, for queries that are integers.
+    #: Whether its noise is an integer, drawn exactly from fair bits, for integer queries.
     integer_noise: ClassVar[bool] = False
-    #: The field that sets the noise, where it may be chosen: more noise is a larger sigma or scale, or a
-    #: smaller epsilon.
+    #: The field that sets the noise, if any: more noise means a larger sigma or scale, or a smaller epsilon.
     noise_field: ClassVar[Literal["sigma", "scale", "epsilon"] | None] = None
-    #: The code (`certificate.conditions.Code`) of what its figures take on trust, beside a sensitivity.
+    #: The code (`certificate.conditions.Code`) of an unchecked condition of its figures, besides sensitivity.
     condition: ClassVar[str | None] = None
-    #: What somebody is trusted to do, so that its figures hold; None: a unit may run it on its own data.
+    #: The task of the trusted party that its figures need; None if a unit can run it on its own data.
     trusted_to: ClassVar[str | None] = None
     #: Fields of one mechanism of this kind, for `dpaudit list mechanisms` and for tests of all kinds.
     example: ClassVar[Mapping[str, Any]] = {}
-    #: Values of fields without which there is no mechanism, but on which its cost does not depend.
+    #: Default values of required fields that do not affect the cost.
     beside_cost: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def dominating_pair(self) -> dominating.Pair:
-        """What one run costs at most."""
+        """Return a pair that bounds the privacy cost of one run."""
 
     def lacks(self, trust: TrustModel) -> str | None:
-        """Return what nobody is trusted to do under a trust model, so that it does not admit the mechanism.
+        """Return the task of the trusted party that a trust model lacks, or None if it admits the mechanism.
 
-        None: it does. Under joint trust whoever runs the algorithm is trusted, as under central trust.
+        Under joint trust the party that runs the algorithm is trusted, as under central trust.
         """
         return self.trusted_to if trust is TrustModel.LOCAL else None
 
     def answering(self) -> Callable[..., Array]:
-        """What draws the outputs of one release, question after question: ``(*given, randomness) -> output``.
+        """Return the sampler of one release's successive outputs: ``(*given, randomness) -> output``.
 
-        A mechanism that draws defines `sample`, or keeps a state of its own between the questions. Of one
-        that is known by its guarantee alone, what is given is the output that the caller's sampler drew.
+        A mechanism defines `sample`, or overrides this method and keeps a state between the outputs. If the
+        caller's own sampler draws, `given` is already the output.
         """
         own: Callable[..., Array] = getattr(self, "sample", _as_drawn)
         return _as_drawn if self.drawn_by_caller else own
 
     @property
     def drawn_by_caller(self) -> bool:
-        """Whether its outputs are drawn by an algorithm's own code, and not by the library."""
+        """Whether the algorithm's own code draws the outputs, not this library."""
         return type(self).answering is BaseMechanism.answering and not hasattr(self, "sample")
 
     @property
     def declared_sensitivity(self) -> Sensitivity | None:
-        """The sensitivity that the noise is calibrated to; None where there is none."""
+        """The sensitivity to which the noise is calibrated, or None."""
         found: Sensitivity | None = getattr(self, "sensitivity", None)
         return found
 
     @property
     def noise(self) -> tuple[str, float] | None:
-        """Name and value of `noise_field`."""
+        """The name and the value of `noise_field`."""
         return None if self.noise_field is None else (self.noise_field, getattr(self, self.noise_field))
 
     def with_noise(self, value: float) -> Self:
-        """The mechanism with another value of `noise_field`, if it has one."""
+        """Return the mechanism with another value of `noise_field`, if it has one."""
         return self if self.noise_field is None else self.model_copy(update={self.noise_field: value})
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int] | None:
-        """What the mechanism is to data sets that differ in `size` units, and how many runs of it.
+        """Return a mechanism and a number of its runs that bound the cost for groups of `size` units.
 
-        Two such data sets are the ends of a chain of neighbours, so every distance that the obligation
-        bounds grows at most `size` times. None: no bound is known.
+        Two data sets that differ in `size` units are the ends of a chain of neighbours, so every distance in
+        the obligation grows by at most the factor `size`. None: no bound is known.
         """
         del size, times
         return None
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """How far one repetition's query moved between two runs with the same outputs.
+        """Return the changes of one repetition's query between two runs with the same outputs.
 
-        By default any move is allowed: the guarantee covers it.
+        By default any change is allowed, because the guarantee covers it.
         """
         same = all(np.array_equal(a.query, b.query) for a, b in zip(one, other, strict=True))
         return [Move(float(not same), 1.0, "at all")]
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
-        """Log density of a release's outputs had `queries` been asked; None: not known."""
+        """Return the log density of a release's outputs given other queries, or None if unknown."""
         del answers, queries
         return None
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """The mu^2 of the Gaussian pair for these differences of queries.
+        """Return mu^2 of the Gaussian pair for these differences of queries.
 
-        It is exact for `GaussianNoise`; for other noise it is a rough guide, by the spread, or 0.
+        It is exact for `GaussianNoise`; for other noise it is a rough estimate from the spread, or 0.
         """
         del answers, differences
         return 0.0
 
     @property
     def grid(self) -> int | None:
-        """The exponent e of the grid 2^e on which exact noise comes out; None where there is no such grid."""
+        """The exponent e of the grid 2^e of the exact outputs, or None."""
         return None
 
     @property
     def typical_noise(self) -> float:
-        """The size of the noise, where the data do not choose it."""
+        """The size of the noise, if it does not depend on the data."""
         return 1.0
 
     def nearest_output(self, value: Array, query: Array) -> Array | None:
-        """The possible output that is nearest to a value; None where the possible outputs are not known."""
+        """Return the possible output nearest to a value, or None if the possible outputs are unknown."""
         del query
         return value
 
@@ -197,25 +196,25 @@ class ValueMechanism(BaseMechanism):
 
     @abstractmethod
     def sample(self, value: Array | OnGrid, randomness: Randomness, /) -> Array:
-        """The noisy value, of the same shape."""
+        """Return the noisy value, of the same shape."""
 
     @abstractmethod
     def log_density(self, output: Array, query: Array) -> float:
-        """Log density or probability of `output` given the query, summed over entries; same shapes."""
+        """Return the log density or probability of `output` given the query, summed over entries."""
 
     def require_fits(self, query: Array, where: str) -> None:
-        """Raise `InvalidParameter` where the mechanism's theorem does not cover such a value."""
+        """Raise `InvalidParameter` if the mechanism's theorem does not cover such a value."""
 
     def require_single(self, query: Array, count: int, where: str) -> None:
-        """Under local trust, raise `InvalidParameter` where one user's value is more than `count` answers."""
+        """Under local trust, raise `InvalidParameter` if one user's value is more than `count` answers."""
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
-        """`log_density` of the only answer."""
+        """Return `log_density` of the only answer."""
         return self.log_density(answers[0].output, queries[0].query)
 
 
 class Calibrated(BaseMechanism):
-    """A mechanism whose noise is calibrated to the largest change of its query."""
+    """A mechanism with noise calibrated to the largest change of its query."""
 
     #: The norms in which the mechanism's theorem measures sensitivity.
     norms: ClassVar[tuple[Norm, ...]]
@@ -229,20 +228,20 @@ class Calibrated(BaseMechanism):
 
     @property
     def spread(self) -> float:
-        """The standard deviation of the noise on one entry, at least roughly."""
+        """The standard deviation of the noise on one entry, possibly approximate."""
         return self.typical_noise
 
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The mechanism with another sensitivity."""
+        """Return the mechanism with another sensitivity."""
         return self.model_copy(update={"sensitivity": sensitivity})
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance in the sensitivity's norm."""
+        """Return the distance of the queries in the sensitivity's norm."""
         measured = distance(self.norm, one[0].query - other[0].query)
         return [Move(measured, self.sensitivity.value, f"in {self.norm}")]
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """The sum of the squares of the differences over the spread."""
+        """Return the sum of the squares of the differences divided by the spread."""
         del answers
         return sum_of_squares(differences[0] / self.spread)
 
@@ -266,20 +265,20 @@ class Calibrated(BaseMechanism):
 
 
 class FixedNoise(Calibrated):
-    """Calibrated noise whose distribution does not depend on the sensitivity, only its cost does."""
+    """Calibrated noise with a distribution that does not depend on the sensitivity; only the cost does."""
 
     def ratio(self, scale: float) -> Fraction:
-        """sensitivity/scale, exactly."""
+        """Return sensitivity/scale, exactly."""
         return Fraction(self.sensitivity.value) / Fraction(scale)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """The sensitivity times the size."""
+        """Return the mechanism with `size` times the sensitivity."""
         value = times(self.sensitivity.value, size)
         return self.with_sensitivity(self.sensitivity.model_copy(update={"value": value})), 1
 
 
 class GaussianNoise(FixedNoise):
-    """Gaussian noise, isotropic with variance sigma^2 in coordinates in which the sensitivity is measured."""
+    """Gaussian noise, isotropic with variance sigma^2 in the coordinates of the sensitivity's norm."""
 
     noise_field = "sigma"
 
@@ -287,22 +286,22 @@ class GaussianNoise(FixedNoise):
 
     @property
     def grid(self) -> int:
-        """The grid's exponent, which follows from sigma."""
+        """The grid's exponent, computed from sigma."""
         return grid(self.sigma)
 
     def dominating_pair(self) -> dominating.Gaussian:
-        """mu = sensitivity/sigma (Dong, Roth, Su 2022, Theorem 2.7)."""
+        """Return the Gaussian pair with mu = sensitivity/sigma (Dong, Roth, Su 2022, Theorem 2.7)."""
         return dominating.Gaussian(self.ratio(self.sigma))
 
 
 def sum_of_squares(values: Array) -> float:
-    """The sum of all entries' squares; infinite past the largest double."""
+    """Return the sum of all entries' squares; infinite beyond the largest double."""
     with np.errstate(over="ignore"):
         return float(np.square(values).sum())
 
 
 def distance(norm: Norm, difference: Array) -> float:
-    """The size of a difference of queries in a mechanism's norm; at most the largest double.
+    """Return the size of a difference of queries in a mechanism's norm, at most the largest double.
 
     For ``"rkhs"`` see `ExponentialKernel.squared_norm`.
     """
@@ -311,14 +310,14 @@ def distance(norm: Norm, difference: Array) -> float:
     largest = float(entries.max(initial=0.0))
     if largest == 0.0:
         return 0.0
-    # Scaled to the largest entry first, so that squares neither overflow nor vanish.
+    # Divide by the largest entry first, so that squares neither overflow nor underflow.
     entries = entries / largest
     length = float(entries.sum() if norm == "l1" else np.linalg.norm(entries))
     return min(length * largest, float(limit))
 
 
 def residual(output: Array, query: Array) -> Array:
-    """`output` minus `query`, entry by entry; never broadcast.
+    """Return `output` minus `query`, entry by entry, without broadcasting.
 
     Raises:
         InvalidParameter: their shapes differ.

@@ -1,4 +1,4 @@
-"""Mechanisms made from a kind and plain numbers, as a command line or a plan describes them."""
+"""Mechanisms described by a kind and plain numbers, as on a command line or in a plan."""
 
 from collections.abc import Callable, Mapping
 from types import UnionType
@@ -14,10 +14,10 @@ from dpaudit.models import Model, did_you_mean, named_by
 
 _Fields: TypeAlias = dict[str, FieldInfo]
 
-#: The kinds that can be described; a mechanism on a sample is the one inside, with the sample's parameters.
+#: The kinds that can be described; a sampled mechanism is described by the inner kind and sample parameters.
 DESCRIBED: Final = {kind: model for kind, model in OWN_KINDS.items() if not issubclass(model, OnSample)}
 
-#: The ways to sample, each with its parameters; which one is meant follows from those that are given.
+#: The ways to sample, each with its parameters; the given parameters determine the way.
 _SAMPLES: Final[dict[type[OnSample], _Fields]] = {
     model: {
         name: field
@@ -32,9 +32,9 @@ _SAMPLED: Final = get_args(OnSample.model_fields["mechanism"].annotation)
 
 
 def parameters(kind: str) -> dict[str, type | None]:
-    """What a mechanism of a kind is described by: its fields, a kernel's, and those of sampling from it.
+    """Return the parameters that describe a mechanism of a kind: its own fields and those of sampling.
 
-    Each with its type, int, float, str or bool, or None where it takes lists or tables. Raises `UnknownKind`.
+    Each has its type: int, float, str or bool, or None for lists and tables. Raises `UnknownKind`.
     """
     model = _model(kind)
     fields = _fields(model) | (_SAMPLING if model in _SAMPLED else {})
@@ -42,12 +42,12 @@ def parameters(kind: str) -> dict[str, type | None]:
 
 
 def describable() -> list[str]:
-    """All kinds that can be described, with those that installed packages add."""
+    """Return all kinds that can be described, with the kinds of installed packages."""
     return [*DESCRIBED, *(kind for kind in KINDS if kind not in OWN_KINDS)]
 
 
 def _model(kind: str) -> type[AnyMechanism]:
-    """The class of a kind that can be described, ours or another package's. Raises `UnknownKind`."""
+    """Return the class of a kind that can be described. Raises `UnknownKind`."""
     if kind in DESCRIBED:
         return DESCRIBED[kind]
     if kind in KINDS and kind not in OWN_KINDS:
@@ -64,14 +64,14 @@ def described(
     spelled: Callable[[str], str] = str,
     neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
 ) -> AnyMechanism:
-    """The mechanism with these parameters; a sensitivity is a number in its first norm.
+    """Return the mechanism with these parameters; a sensitivity is a number in the mechanism's first norm.
 
-    Left out, it is 1: what a unit adds whose row is clipped to the norm 1. Where a unit is replaced, by the
-    relation or because another takes its place in a sample, that row moves a sum by 2, and the sensitivity
-    has to be given. Parameters that do not affect the cost may be left out. Errors name a parameter as
-    `spelled`.
+    The default sensitivity is 1: the change of a sum when a unit with a row of norm at most 1 is added or
+    removed. If a unit is replaced, by the relation or by another unit in the sample, the sum changes by up to
+    2, and the sensitivity is required. Parameters that do not affect the cost are optional. Errors name a
+    parameter as `spelled` does.
 
-    Raises `UnknownKind`; `InvalidParameter`: a parameter that it has not, that is missing or out of range.
+    Raises `UnknownKind`, and `InvalidParameter` if a parameter is unknown, missing or out of range.
 
     >>> str(described("laplace", {"scale": 2.0, "rate": 0.1}).dominating_pair())
     'Sampled(inner=Laplace(epsilon=Fraction(1, 2)), rate=0.1, contribution=None, times=1)'
@@ -83,7 +83,7 @@ def described(
             if name in _SAMPLING:
                 sampled = (one for one, its in DESCRIBED.items() if its in _SAMPLED)
                 why = f"what a sample amplifies is known for {', '.join(sampled)}"
-            other = {"sigma": "scale", "scale": "sigma"}.get(name)  # as others call the noise's width
+            other = {"sigma": "scale", "scale": "sigma"}.get(name)  # the other name of the noise's width
             near = did_you_mean(spelled(other if other in known else name), map(spelled, known))
             remedy = f"{near}{kind} has {', '.join(map(spelled, known))}"
             raise InvalidParameter(what, where=spelled(name), why=why, remedy=remedy)
@@ -128,12 +128,12 @@ def _kind_of(sample: type[OnSample] | None) -> str:
 
 
 def _written(name: str, value: int) -> str:
-    """A parameter as it is written on a command line or in a plan."""
+    """Return a parameter as written on a command line or in a plan."""
     return f"{name} {value}" if name.startswith("-") else f"{name} = {value}"
 
 
 def _sample(given: Mapping[str, Any], spelled: Callable[[str], str]) -> type[OnSample]:
-    """The way to sample that has all these parameters, and of which none is missing."""
+    """Return the way to sample with exactly these parameters."""
     ways = []
     for model, fields in _SAMPLES.items():
         required = [name for name, field in fields.items() if field.is_required()]
@@ -155,7 +155,7 @@ def _type(field: FieldInfo) -> type | None:
 
 
 def _part(field: FieldInfo) -> type[Model] | None:
-    """The model of a field that is one: of a kernel, or of the only mechanism that can be inside."""
+    """Return the model of a field that holds one (a kernel or the only possible inner mechanism), or None."""
     kind = field.annotation
     model = isinstance(kind, type) and issubclass(kind, Model) and kind is not Sensitivity
     return cast("type[Model]", kind) if model else None
@@ -165,7 +165,7 @@ def _fields(model: type[Model]) -> _Fields:
     found: _Fields = {}
     for name, field in model.model_fields.items():
         part = _part(field)
-        beside = name == "sensitivity" and not field.is_required()  # an opaque mechanism's: for replay alone
+        beside = name == "sensitivity" and not field.is_required()  # an opaque mechanism's, for replay only
         if name != "kind" and not beside:
             found |= {name: field} if part is None else _fields(part)
     return found

@@ -1,7 +1,6 @@
-"""Noise on the integers, which every sampler draws exactly.
+"""Integer noise, which every sampler draws exactly.
 
-A scale is the rational number that its double is, so the distribution is that of the ledger's figure and
-not of something near it.
+A scale is a double, taken as an exact rational number, so the distribution has exactly the ledger's scale.
 """
 
 import math
@@ -28,7 +27,7 @@ class IntegerNoise(ValueMechanism):
 
     @property
     def grid(self) -> int:
-        """Exponent 0: the grid of the integers."""
+        """The exponent 0 of the grid of integers."""
         return 0
 
     def require_fits(self, query: Array, where: str) -> None:
@@ -55,15 +54,15 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     sigma: Scale
 
     def dominating_pair(self) -> dominating.DiscreteGaussian:
-        """Between vectors of integers the squared distance is an integer too.
+        """Return the pair for the largest integer squared distance that the sensitivity allows.
 
-        A sensitivity of `math.sqrt(3)`, a double just below the root, is taken to mean it.
+        A sensitivity that is a rounded-down root of an integer, such as `math.sqrt(3)`, counts as the root.
         """
         sigma, squared = Fraction(self.sigma), Fraction(holding_whole(self.sensitivity.value)) ** 2
         return dominating.DiscreteGaussian(sigma, math.floor(squared), squared / (2 * sigma**2))
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
-        """`value`, integers of any shape, plus integer noise of the same shape."""
+        """Return `value`, integers of any shape, plus integer noise of the same shape."""
         require_integers(value, "sample")
         return randomness.discrete_gaussian(value, self.sigma)
 
@@ -91,11 +90,11 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
     kind: Literal["discrete-laplace"] = "discrete-laplace"
 
     def dominating_pair(self) -> dominating.DiscreteLaplace:
-        """One coordinate moved by the whole sensitivity."""
+        """Return the pair of one coordinate, shifted by the whole sensitivity."""
         return dominating.DiscreteLaplace(Fraction(self.sensitivity.value), Fraction(self.scale))
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
-        """`value`, integers of any shape, plus integer noise of the same shape."""
+        """Return `value`, integers of any shape, plus integer noise of the same shape."""
         require_integers(value, "sample")
         return randomness.discrete_laplace(value, self.scale)
 
@@ -112,8 +111,8 @@ def require_integers(query: Array | OnGrid, where: str) -> None:
     """Raise `InvalidParameter` unless every entry is an integer."""
     whole = query.exponent >= 0 if isinstance(query, OnGrid) else np.array_equal(query, np.rint(query))
     if not whole:
-        why = "integer noise leaves the fractional part of the value as it is"
-        remedy = "scale and round each unit's contribution, and calibrate to the rounded ones"
+        why = "integer noise does not hide the fractional part of the value"
+        remedy = "scale and round each unit's contribution, and calibrate to the rounded contributions"
         raise InvalidParameter("a value that is not an integer", where=where, why=why, remedy=remedy)
 
 
@@ -123,11 +122,11 @@ def _integer_residual(output: Array, query: Array) -> Array | None:
 
 
 def _log_normaliser(sigma: float) -> float:
-    """log of the sum over all integers of exp(-k^2/(2 sigma^2))."""
+    """Return the log of the sum over all integers of exp(-k^2/(2 sigma^2))."""
     k = np.arange(1, 41, dtype=np.float64)
     if sigma < 1.0:
         with np.errstate(over="ignore"):
             return math.log1p(2.0 * float(np.exp(-0.5 * np.square(k / sigma)).sum()))
-    # Poisson summation: the dual sum converges where the direct one does not.
+    # By Poisson summation: for large sigma the dual sum converges faster.
     dual = 0.0 if sigma > 40.0 else 2.0 * float(np.exp(-2.0 * np.square(math.pi * sigma * k)).sum())
     return math.log(sigma) + 0.5 * math.log(2.0 * math.pi) + math.log1p(dual)

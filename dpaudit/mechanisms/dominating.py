@@ -1,10 +1,10 @@
-"""Dominating pairs: all that an accountant needs to know about one run of a mechanism.
+"""Dominating pairs: everything that an accountant needs to know about one run of a mechanism.
 
-A pair names two output distributions whose trade-off bounds that of every two neighbouring data sets (Zhu,
-Dong and Wang 2022, Definition 7), or the guarantee that is known in their place. Parameters are the ledger's
-doubles and exact quotients of them: accountants round. Where a figure is a double, a quotient is given as it
-is, as in ``Pure(Fraction(1, 3))``: it is rounded up, where ``float`` could round it down. A new mechanism
-with one of these pairs needs no change of any accountant.
+A pair names two output distributions that dominate those of every two neighbouring data sets (Zhu, Dong and
+Wang 2022, Definition 7), or a guarantee instead. Parameters are the ledger's doubles and exact quotients of
+them; accountants do the rounding. A field of type float also accepts an exact quotient, for example
+``Pure(Fraction(1, 3))``, and rounds it up; ``float`` could round it down. A new mechanism with one of these
+pairs needs no change of any accountant.
 """
 
 import math
@@ -16,7 +16,7 @@ from dpaudit.models import as_double, up
 
 
 class _RoundedUp:
-    """A pair that dominates those of its kind with smaller figures: exact figures are rounded up."""
+    """A pair that dominates pairs of its kind with smaller figures, so exact figures are rounded up."""
 
     __slots__ = ()
 
@@ -36,30 +36,30 @@ class Gaussian:
 
     @property
     def size(self) -> Fraction:
-        """The distance of the two means, in standard deviations."""
+        """The distance of the two means in standard deviations."""
         return self.mu
 
     @property
     def mu_squared(self) -> Fraction:
-        """The square of the GDP parameter of all `times` together (Dong, Roth, Su 2022, Corollary 3.3)."""
+        """The squared GDP parameter of all `times` runs together (Dong, Roth, Su 2022, Corollary 3.3)."""
         return self.mu**2 * self.times
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """Laplace noise of scale 1, moved by epsilon."""
+    """Laplace noise of scale 1, shifted by epsilon."""
 
     epsilon: Fraction
 
     @property
     def size(self) -> Fraction:
-        """The distance of the two means, in scales."""
+        """The distance of the two means in scales."""
         return self.epsilon
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
-    """Discrete Laplace noise, moved by at most `sensitivity`: by an integer, since the query is one."""
+    """Discrete Laplace noise, shifted by an integer of at most `sensitivity`: the query is an integer."""
 
     sensitivity: Fraction
     scale: Fraction
@@ -71,13 +71,13 @@ class DiscreteLaplace:
 
     @property
     def moves(self) -> int:
-        """The largest integer that the query can move by."""
+        """The largest integer change of the query."""
         return math.floor(self.sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Discrete Gaussian noise on integers whose moves, squared, add up to at most `squared`."""
+    """Discrete Gaussian noise on integers; the squares of their changes add up to at most `squared`."""
 
     sigma: Fraction
     squared: int
@@ -94,7 +94,7 @@ class Response(_RoundedUp):
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange(_RoundedUp):
-    """Every pair whose losses lie in one interval of length epsilon (Durfee and Rogers 2019)."""
+    """Every pair with losses in one interval of length epsilon (Durfee and Rogers 2019)."""
 
     epsilon: float
 
@@ -116,7 +116,7 @@ class Approx(_RoundedUp):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP:
-    """Every rho-zCDP pair: its Renyi divergences are bounded, its privacy loss is not."""
+    """Every rho-zCDP pair: the Renyi divergences are bounded, the privacy loss is not."""
 
     rho: Fraction
 
@@ -132,7 +132,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Smooth:
-    """Gaussian noise whose scale depends on the data; see `dpaudit.mechanisms.SmoothGaussian`."""
+    """Gaussian noise with a data-dependent scale; see `dpaudit.mechanisms.SmoothGaussian`."""
 
     alpha: float
     beta: float
@@ -142,10 +142,10 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Sampled(_RoundedUp):
-    """Noise on the sum over a Poisson sample: one run, of `times` composed.
+    """Noise on the sum over a Poisson sample, composed `times` times.
 
     `inner` dominates two samples that differ in one replaced unit. `contribution` bounds a unit's own part of
-    the sum, as a multiple of the noise's scale; None: it is not stated.
+    the sum, as a multiple of the noise scale; None if it is not stated.
     """
 
     inner: Gaussian | Laplace
@@ -155,9 +155,9 @@ class Sampled(_RoundedUp):
 
     @property
     def own(self) -> Gaussian | Laplace:
-        """The pair of two samples, one without the unit: from `contribution`, or `inner` if it is None.
+        """The pair (P, Q) of a sample with and without the unit: from `contribution`, or `inner` if None.
 
-        A unit that is added or removed has the mixture (1 - rate) Q + rate P against Q, for its P and Q.
+        For a unit that is added or removed, the pair of the release is (1 - rate) Q + rate P against Q.
         """
         if self.contribution is None:
             return self.inner
@@ -169,7 +169,7 @@ class Sampled(_RoundedUp):
         return max(self.inner, self.own, key=lambda pair: pair.size)
 
 
-#: Pairs of mechanisms that may run on a sample.
+#: The pairs of mechanisms that may run on a sample.
 Inner: TypeAlias = (
     Gaussian
     | Laplace
@@ -187,11 +187,11 @@ Inner: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Batch(_RoundedUp):
-    """A mechanism on a secret sample that holds a given unit with probability `rate` at most.
+    """A mechanism on a secret sample that contains a given unit with probability at most `rate`.
 
-    `change` dominates two samples of which one holds another unit in a unit's place, `own` those of which
-    one lacks it; each in both orders. Where `fixed`, all samples are of one size. Where `most` is given, a
-    Poisson sample of `units` is cut to so many.
+    `change` dominates two samples that differ in one replaced unit, `own` two samples that differ in one
+    missing unit; each in both orders. If `fixed`, all samples have one size. If `most` is given, a Poisson
+    sample of `units` units is cut to at most `most` units.
     """
 
     change: Inner
@@ -206,7 +206,7 @@ class Batch(_RoundedUp):
 class SparseGaussian:
     """Sparse vector with Gaussian noise; see `dpaudit.mechanisms.GaussianSparseVector`.
 
-    Moves over the noise's sigma: of the threshold, of a value against it, and of a value alone.
+    Changes divided by the noise's sigma: of the threshold, of a value relative to it, and of a value alone.
     """
 
     threshold: Fraction
@@ -218,9 +218,9 @@ class SparseGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Noise N(0, 1) on `steps` answers of which one, each as likely, is moved by a random shift, or on none.
+    """N(0, 1) noise on `steps` answers, one uniformly chosen answer shifted at random, against no shift.
 
-    `shifts` are at least 0, with `weights` that add up to 1.
+    `shifts` are at least 0; their probabilities `weights` add up to 1.
     """
 
     shifts: tuple[Fraction, ...]
@@ -230,9 +230,10 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The best of several trials, each of these pairs so many times; known by its Renyi divergences.
+    """The best of several trials; only its Renyi divergences are known.
 
-    `eta` is that of a negative binomial number of trials, None of a Poisson one.
+    `trial` lists the pairs of one trial with their numbers of runs. `eta` belongs to a negative binomial
+    number of trials; None means a Poisson number.
     """
 
     trial: tuple[tuple[Inner | Sampled | Batch | Mixture | SparseGaussian, int], ...]
@@ -241,9 +242,9 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(_RoundedUp):
-    """Answers of so many users in random order, each epsilon-DP for its user.
+    """The answers of `users` users in random order, each epsilon-DP for its user.
 
-    `categories` is given for randomized response, whose pair is another than that of any epsilon-DP answer.
+    `categories` is given for randomized response, which has a tighter pair than other epsilon-DP answers.
     """
 
     epsilon: float
@@ -252,10 +253,10 @@ class Shuffled(_RoundedUp):
 
 
 class Added:
-    """A pair of another package, by the bounds that the package proves of it.
+    """A pair of another package, given by bounds that the package proves.
 
     Each bound holds for every two neighbouring data sets in either order, and is rounded up. None, the
-    default: it is not known. An accountant refuses the pair if all that it could use is None.
+    default, means unknown. An accountant refuses the pair if all bounds that it could use are None.
     """
 
     def epsilon(self) -> float | None:

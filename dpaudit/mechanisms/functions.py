@@ -1,4 +1,4 @@
-"""Noise for a whole function: a Gaussian-process path, drawn only where it is looked at."""
+"""Noise for a whole function: a Gaussian-process path, drawn only at the requested points."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,30 +16,30 @@ from dpaudit.noise.randomness import Randomness
 
 
 class ExponentialKernel(Model):
-    """K(x, y) = exp(-beta |x - y|) on the real line: the Ornstein-Uhlenbeck process.
+    """The kernel K(x, y) = exp(-beta |x - y|) on the real line, of the Ornstein-Uhlenbeck process.
 
-    On [0, 1] its space has the norm (f(0)^2 + f(1)^2)/2 + (1/(2 beta)) integral f'^2 + beta^2 f^2,
-    squared.
+    On [0, 1] the squared norm of its function space is (f(0)^2 + f(1)^2)/2 + (1/(2 beta)) integral f'^2 +
+    beta^2 f^2.
     """
 
     kind: Literal["exponential"] = "exponential"
     beta: Positive
 
     def covariance(self, points: Array) -> Array:
-        """The kernel matrix of points [n]: [n, n]."""
+        """Return the kernel matrix [n, n] of points [n]."""
         return np.asarray(np.exp(-self.beta * np.abs(points[:, None] - points[None, :])), dtype=np.float64)
 
     def squared_norm(self, points: Array, values: Array) -> float:
-        """The least squared norm of a function with values [n, ...] at distinct points [n].
+        """Return the least squared norm of a function with values [n, ...] at distinct points [n].
 
-        Functions with several components add their squares.
+        The squared norms of several components are added.
         """
         innovations, variances = self._innovations(points, values)
         scaled = innovations.reshape(len(points), -1) / np.sqrt(variances)[:, None]
         return float(np.square(scaled).sum())
 
     def log_density(self, points: Array, noise: Array, sigma: float) -> float:
-        """Log density of the path sigma G at distinct points [n], of independent components: [n, ...]."""
+        """Return the log density of the path sigma G at distinct points [n], components independent: [n, ...]."""
         innovations, variances = self._innovations(points, noise)
         flat = innovations.reshape(len(points), -1)
         return sum(
@@ -48,7 +48,7 @@ class ExponentialKernel(Model):
         )
 
     def _innovations(self, points: Array, values: Array) -> tuple[Array, Array]:
-        """Along sorted points, what each value adds to its left neighbour's; variances at sigma = 1."""
+        """Return the innovation of each value after its left neighbour, and the variances for sigma = 1."""
         order = np.argsort(points)
         gaps = self.beta * np.diff(points[order])
         if points.ndim != 1 or not (gaps > 0).all():
@@ -67,8 +67,8 @@ class GaussianProcess(GaussianNoise):
 
     Obligation: the function's distance between neighbouring data sets, in the norm of the kernel's
     reproducing kernel Hilbert space (for several components: the root of the sum of their squares), is
-    at most the sensitivity, and the function does not change while it is looked at; then its values
-    at any points, however chosen from earlier ones, are (sensitivity/sigma)-GDP (Hall, Rinaldo and
+    at most the sensitivity, and the function stays the same during the release; then its noisy values at any
+    points, also points chosen from earlier outputs, are (sensitivity/sigma)-GDP (Hall, Rinaldo and
     Wasserman 2013, section 4; on finitely many points it is the Gaussian mechanism).
     """
 
@@ -83,11 +83,11 @@ class GaussianProcess(GaussianNoise):
     kernel: ExponentialKernel
 
     def path(self, shape: tuple[int, ...], randomness: Randomness) -> Path[Any]:
-        """A path with independent components of `shape`, drawn where it is looked at."""
+        """Return a path with independent components of `shape`, drawn at the requested points."""
         return randomness.path(self.sigma, self.kernel.beta, shape)
 
     def answering(self) -> Callable[..., Array]:
-        """A path of its own, which is drawn on from one question to the next."""
+        """Return the sampler of one release; it keeps and extends one path."""
         paths: list[Path[Any]] = []
 
         def answer(points: Array, values: Array, randomness: Randomness) -> Array:
@@ -99,17 +99,17 @@ class GaussianProcess(GaussianNoise):
         return answer
 
     def log_density(self, outputs: Array, means: Array, points: Array) -> float:
-        """Log density of the noisy values [n, ...] at distinct points [n], given the function's own."""
+        """Return the log density of noisy values [n, ...] at distinct points [n], given the true values."""
         return self.kernel.log_density(points, residual(outputs, means), self.sigma)
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The least norm that the functions' difference can have, given its values where it was called."""
+        """Return the least norm of a function with the observed differences at the requested points."""
         differences = [a.query - b.query for a, b in zip(one, other, strict=True)]
         moved = math.sqrt(self._squared_norm(one, differences))
         return [Move(moved, self.sensitivity.value, "in rkhs")]
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
-        """The log density of the values at all points together."""
+        """Return the joint log density of the values at all points."""
         points = _points(answers)
         if points is None:
             return 0.0
@@ -117,7 +117,7 @@ class GaussianProcess(GaussianNoise):
         return self.log_density(outputs, np.concatenate([asked.query for asked in queries[1:]]), points)
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """The squared norm of the differences, over sigma squared."""
+        """Return the squared norm of the differences divided by sigma squared."""
         return self._squared_norm(answers, differences) / self.sigma**2
 
     def _squared_norm(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
@@ -126,6 +126,6 @@ class GaussianProcess(GaussianNoise):
 
 
 def _points(answers: Sequence[Answer]) -> Array | None:
-    """All points where a function was called; its first answer is empty."""
+    """Return all requested points, or None; a function's first answer is empty."""
     asked = [answer.at for answer in answers[1:] if answer.at is not None]
     return np.concatenate(asked) if asked else None

@@ -1,6 +1,6 @@
-"""Mechanisms known by a guarantee alone, each with a written justification.
+"""Mechanisms known only by a guarantee, each with a written justification.
 
-They cannot be sampled or tested here: their figures rest on the `justification` alone, and the certificate
+dpaudit cannot sample or test them: their figures rest on the `justification` alone, and the certificate
 repeats it.
 """
 
@@ -17,7 +17,7 @@ from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move, Times, distance, fields
 from dpaudit.models import Enlarged, Fraction, NonNegative, Number, finite
 
-#: How far a table's probabilities may be from adding up to 1.
+#: The largest allowed difference between 1 and the sum of a table's probabilities.
 MASS_TOLERANCE = 1e-9
 
 Justification = Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -25,18 +25,18 @@ FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
 class Opaque(BaseMechanism):
-    """A mechanism known by a guarantee alone.
+    """A mechanism known only by a guarantee.
 
     Attributes:
-        sensitivity: how far its query moves at most, where the justification starts from that; replay
-            measures it. Left out, the guarantee is one for any two queries.
+        sensitivity: the largest change of its query, if the justification assumes one; replay measures it.
+            None: the guarantee holds for any two queries.
     """
 
     condition = "justified-guarantee"
     beside_cost: ClassVar[Mapping[str, Any]] = {"justification": "none was given"}
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance in the sensitivity's norm, where there is one."""
+        """Return the distance of the queries in the sensitivity's norm, if one is stated."""
         stated = self.declared_sensitivity
         if stated is None:
             return super().moves(one, other)
@@ -44,29 +44,29 @@ class Opaque(BaseMechanism):
         return [Move(measured, stated.value, f"in {stated.norm}")]
 
     def _moved_by(self, size: int, times: Times) -> dict[str, Sensitivity | None]:
-        """The sensitivity of a group, as a field."""
+        """Return the field `sensitivity` for a group of `size` units."""
         given = self.declared_sensitivity
         grown = given and given.model_copy(update={"value": times(given.value, size)})
         return {"sensitivity": grown}
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """None: the possible outputs are not known."""
+        """Return None: the possible outputs are unknown."""
 
     @model_validator(mode="after")
     def _norm_is_measured(self) -> Self:
         stated = self.declared_sensitivity
         if stated is not None and stated.norm == "rkhs":
-            remedy = "give it in the norm l1, l2 or frobenius of the values that are released"
+            remedy = "give it in the norm l1, l2 or frobenius of the released values"
             what = f"a {type(self).__name__} mechanism with a sensitivity in a function space's norm"
             raise NormMismatch(what, where=f"{type(self).__name__}.sensitivity", remedy=remedy)
         return self
 
 
 class OpaquePureDP(Opaque):
-    """A mechanism of which only epsilon-DP is known.
+    """A mechanism known only to be epsilon-DP.
 
     Obligation: the `justification` shows epsilon-DP under the ledger's relation, for any earlier outputs. It
-    may start from a `sensitivity`, which replay measures.
+    may assume a `sensitivity`, which replay measures.
     """
 
     example = fields(epsilon=0.5, justification="the manual, Theorem 3")
@@ -77,20 +77,20 @@ class OpaquePureDP(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Pure:
-        """The pair of the declared pure guarantee."""
+        """Return the pair of the declared pure guarantee."""
         return dominating.Pure(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """epsilon times the size (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)."""
+        """Return `size` times epsilon (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)."""
         update = {"epsilon": times(self.epsilon, size), **self._moved_by(size, times)}
         return self.model_copy(update=update), 1
 
 
 class OpaqueApproxDP(Opaque):
-    """A mechanism of which only (epsilon, delta)-DP is known.
+    """A mechanism known only to be (epsilon, delta)-DP.
 
     Obligation: the `justification` shows (epsilon, delta)-DP under the ledger's relation, for any earlier
-    outputs. It may start from a `sensitivity`, which replay measures.
+    outputs. It may assume a `sensitivity`, which replay measures.
     """
 
     example = fields(epsilon=0.5, delta=1e-7, justification="the manual, Theorem 3")
@@ -102,11 +102,11 @@ class OpaqueApproxDP(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Approx:
-        """The pair of the declared (epsilon, delta) guarantee."""
+        """Return the pair of the declared (epsilon, delta) guarantee."""
         return dominating.Approx(self.epsilon, self.delta)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """(k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (Vadhan 2017, Lemma 2.2)."""
+        """Return (k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (Vadhan 2017, Lemma 2.2)."""
         # The sum is at most k e^((k-1) epsilon).
         exponent = (size - 1) * self.epsilon
         delta = math.inf if exponent > 700.0 else self.delta * size * math.exp(exponent) * (1.0 + 1e-12)
@@ -118,10 +118,10 @@ class OpaqueApproxDP(Opaque):
 
 
 class OpaqueZCDP(Opaque):
-    """A mechanism of which only rho-zCDP is known.
+    """A mechanism known only to be rho-zCDP.
 
     Obligation: the `justification` shows rho-zCDP under the ledger's relation, for any earlier outputs. It
-    may start from a `sensitivity`, which replay measures.
+    may assume a `sensitivity`, which replay measures.
     """
 
     example = fields(rho=0.125, justification="the manual, Theorem 3")
@@ -132,11 +132,11 @@ class OpaqueZCDP(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.ZCDP:
-        """The pair of the declared zCDP guarantee."""
+        """Return the pair of the declared zCDP guarantee."""
         return dominating.ZCDP(Exact(self.rho))
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """rho times the squared size (Bun and Steinke 2016, Proposition 1.9)."""
+        """Return the squared size times rho (Bun and Steinke 2016, Proposition 1.9)."""
         update = {"rho": times(self.rho, size**2), **self._moved_by(size, times)}
         return self.model_copy(update=update), 1
 
@@ -144,12 +144,13 @@ class OpaqueZCDP(Opaque):
 class Tabulated(Opaque):
     """A mechanism known by a table of its privacy loss.
 
-    Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
-    none where P has the mass `infinity`, delta(epsilon) of (P, Q) is an upper bound for every pair of
-    neighbouring data sets in both orders (a dominating pair: Zhu, Dong and Wang 2022, Definition 7).
-    The `justification` shows that; it may start from a `sensitivity`, which replay measures. What the masses
-    (`probabilities`) lack of 1, at most 1e-9, is to be counted as infinite loss; up to 2^-52 of it is the
-    rounding of masses that do add up to 1.
+    The table describes two distributions P and Q: with probability probabilities[i] under P the loss log(P/Q)
+    is losses[i], and with probability `infinity` the outcome is impossible under Q.
+
+    Obligation: delta(epsilon) of (P, Q) is an upper bound for every pair of neighbouring data sets in both
+    orders (a dominating pair: Zhu, Dong and Wang 2022, Definition 7). The `justification` shows that; it may
+    assume a `sensitivity`, which replay measures. Mass missing from 1, at most 1e-9, counts as infinite loss,
+    except up to 2^-52, which is the rounding error of masses that add up to 1.
 
     Attributes:
         losses: finite, strictly increasing.
@@ -169,7 +170,7 @@ class Tabulated(Opaque):
     sensitivity: Sensitivity | None = None
 
     def dominating_pair(self) -> dominating.Table:
-        """The pair that the table lists."""
+        """Return the pair in the table."""
         return dominating.Table(self.losses, self.probabilities, self.infinity)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Choosing one of finitely many: randomized response and the exponential mechanism."""
+"""Choices among finitely many candidates: randomized response and the exponential mechanism."""
 
 import math
 from abc import abstractmethod
@@ -28,7 +28,7 @@ from dpaudit.noise.randomness import Randomness
 
 
 class RandomizedResponse(ValueMechanism):
-    """Each entry, a category 0 .. categories-1, kept or replaced by one of the others, all equally likely.
+    """Each entry, a category 0 .. categories-1, is kept or replaced by a uniform other category.
 
     It is kept with probability e^epsilon/(e^epsilon + categories - 1).
 
@@ -47,26 +47,26 @@ class RandomizedResponse(ValueMechanism):
     categories: Annotated[Count, Field(ge=2)] = 2
 
     def dominating_pair(self) -> dominating.Response:
-        """Its own pair: the same for any two inputs."""
+        """Return the pair of randomized response, the same for any two inputs."""
         return dominating.Response(self.epsilon, self.categories)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """Each unit has an entry of its own, so a group has `size` independent runs."""
+        """Return `size` independent runs: each unit of a group has its own entry."""
         del times
         return self, size
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The number of answers that differ."""
+        """Return the number of answers that differ."""
         changed = float(np.count_nonzero(one[0].query - other[0].query))
         return [Move(changed, 1.0, "in changed answers")]
 
     def nearest_output(self, value: Array, query: Array) -> Array:
-        """The nearest category to a value."""
+        """Return the category nearest to a value."""
         del query
         return np.clip(value, 0, self.categories - 1)
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
-        """`value`, categories of any shape, each one randomized on its own."""
+        """Return `value`, categories of any shape, each randomized independently."""
         return randomness.responses(to_doubles(value), self.epsilon, self.categories)
 
     def log_density(self, output: Array, query: Array) -> float:
@@ -87,7 +87,7 @@ class RandomizedResponse(ValueMechanism):
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
     def require_single(self, query: Array, count: int, where: str) -> None:
-        """Raise `InvalidParameter` where one user's value has more entries than repetitions."""
+        """Raise `InvalidParameter` if one user's value has more entries than repetitions."""
         if query.size > count:
             what = f"{query.size} answers of one user in {count} repetition(s)"
             why = "each answer costs epsilon, so the ledger would account for too few"
@@ -98,7 +98,7 @@ class RandomizedResponse(ValueMechanism):
 
 
 class Choice(BaseMechanism):
-    """A choice of one candidate by noise on log weights: `epsilon` bounds how far their changes vary."""
+    """A choice of one candidate by noise on log weights; `epsilon` bounds the range of their changes."""
 
     released_by = "select"
     noise_field = "epsilon"
@@ -108,17 +108,17 @@ class Choice(BaseMechanism):
     epsilon: Positive
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """The range times the size."""
+        """Return the mechanism with `size` times the range epsilon."""
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
     def log_weights(self, scores: Array, score_sensitivity: float, *, monotone: bool = False) -> Array:
-        """epsilon score/(2 score_sensitivity) of each candidate: [k]; larger scores are better.
+        """Return epsilon score/(2 score_sensitivity) for each candidate: [k]; larger scores are better.
 
-        Twice as much where `monotone`: where all scores change in one direction, their changes vary by no
-        more than one of them.
+        If `monotone`, return twice as much: if all scores change in one direction, the range of their changes
+        is at most one score's largest change.
 
         Raises:
-            InvalidParameter: no candidates, another shape, or a quotient that is not finite.
+            InvalidParameter: there are no candidates, the shape is not [k], or a quotient is not finite.
         """
         if scores.ndim != 1 or scores.size == 0:
             raise InvalidParameter(
@@ -133,54 +133,54 @@ class Choice(BaseMechanism):
         return np.asarray(weights, dtype=np.float64)
 
     def factor(self, score_sensitivity: float, *, monotone: bool = False) -> Fraction:
-        """What `log_weights` multiplies a score by, without rounding."""
+        """Return the exact factor of `log_weights`."""
         return Fraction(self.epsilon) / ((1 if monotone else 2) * Fraction(score_sensitivity))
 
     @abstractmethod
     def sample(
         self, log_weights: Array, randomness: Randomness, exactly: tuple[Array, Fraction] | None = None
     ) -> Array:
-        """The chosen index, of shape (); `exactly` as in `Randomness.choose`."""
+        """Return the chosen index, of shape (); `exactly` is as in `Randomness.choose`."""
 
     def answering(self) -> Callable[..., Array]:
-        """A choice by the weights, or exactly by the scores and their factor."""
+        """Return a sampler that chooses by the weights, or exactly by the scores and their factor."""
         return lambda weights, scores, factor, randomness: self.sample(weights, randomness, (scores, factor))
 
     @abstractmethod
     def log_probability(self, index: int, log_weights: Array) -> float | None:
-        """Log probability of an index among the candidates; None where it cannot be computed."""
+        """Return the log probability of a candidate's index, or None if it cannot be computed."""
 
     def log_density(self, output: Array, log_weights: Array) -> float | None:
-        """Log probability of the index `output`, given the log weights [k]; None: not known."""
+        """Return the log probability of the index `output` given log weights [k], or None if unknown."""
         index = float(output)
         if not (index.is_integer() and 0 <= index < log_weights.size):
             return -math.inf
         return self.log_probability(int(index), log_weights)
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """By how much the changes of the log weights vary."""
+        """Return the range of the changes of the log weights."""
         spread = float(np.ptp(one[0].query - other[0].query))
         return [Move(spread, self.epsilon, "in the range of log weights")]
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
-        """`log_density` of the chosen index."""
+        """Return `log_density` of the chosen index."""
         return self.log_density(answers[0].output, queries[0].query)
 
     def nearest_output(self, value: Array, query: Array) -> Array:
-        """The nearest index to a value."""
+        """Return the index nearest to a value."""
         return np.clip(value, 0, query.size - 1)
 
 
 class Exponential(Choice):
     """An index i drawn with probability proportional to exp(w_i), w the candidates' log weights.
 
-    It is also where w_i plus independent Gumbel noise of scale 1 is largest.
+    Equivalently, i maximizes w_i plus independent Gumbel noise of scale 1.
 
-    Obligation: between neighbouring data sets the change of the log weights varies by at most epsilon
-    over the candidates; then the choice has bounded range epsilon and is epsilon-DP as a whole, and
+    Obligation: between neighbouring data sets the changes of the log weights have a range of at most epsilon
+    over the candidates; then the choice has bounded range epsilon, is epsilon-DP, and
     epsilon^2/8-zCDP (McSherry and Talwar 2007; Durfee and Rogers 2019; Cesar and Rogers 2021). Scores
-    of sensitivity s meet it with w = epsilon score/(2 s), and with w = epsilon score/s if one unit moves
-    all of them in one direction.
+    of sensitivity s satisfy this with w = epsilon score/(2 s), and with w = epsilon score/s if one unit moves
+    all scores in one direction.
     """
 
     example = fields(epsilon=0.5)
@@ -188,7 +188,7 @@ class Exponential(Choice):
     kind: Literal["exponential"] = "exponential"
 
     def dominating_pair(self) -> dominating.BoundedRange:
-        """The worst pair of a loss in a range of length epsilon."""
+        """Return the pair that dominates all losses in a range of length epsilon."""
         return dominating.BoundedRange(self.epsilon)
 
     def sample(

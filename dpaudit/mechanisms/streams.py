@@ -1,4 +1,4 @@
-"""Prefix sums of a stream, by a binary tree of noisy partial sums."""
+"""Noisy prefix sums of a stream, by a binary tree of noisy partial sums."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,18 +28,18 @@ from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 
 class RunningSums(Protocol):
-    """A stream while it runs: its items so far, and their sums with and without noise."""
+    """A running stream: its items so far, and their sums with and without noise."""
 
     taken: int
 
     def push(self, item: Array | OnGrid) -> None:
-        """Add the next item; raises `InvalidParameter` where every step has been taken."""
+        """Add the next item; raises `InvalidParameter` if all steps are used."""
 
     def exact(self) -> Array:
-        """The sum of the items so far."""
+        """Return the sum of the items so far."""
 
     def noisy(self, randomness: Randomness) -> Array:
-        """The noisy sum of the items so far; to be called once after each `push`."""
+        """Return the noisy sum of the items so far; call it once after each `push`."""
 
 
 class StreamMechanism(GaussianNoise):
@@ -52,10 +52,10 @@ class StreamMechanism(GaussianNoise):
 
     @abstractmethod
     def running(self, shape: tuple[int, ...]) -> RunningSums:
-        """A stream of items of this shape, before its first item."""
+        """Return an empty stream for items of this shape."""
 
     def answering(self) -> Callable[..., Array]:
-        """A stream of its own, which takes each item in turn."""
+        """Return the sampler of one release; it keeps one stream and adds each item to it."""
         streams: list[RunningSums] = []
 
         def answer(item: Array | OnGrid, randomness: Randomness) -> Array:
@@ -68,14 +68,14 @@ class StreamMechanism(GaussianNoise):
 
     @abstractmethod
     def noise_in(self, outputs: Array, items: Array) -> Array:
-        """The independent noise behind the noisy sums after 1, ..., t items [t, ...], given the items."""
+        """Return the independent noise in the noisy sums after 1, ..., t items [t, ...], given the items."""
 
     @abstractmethod
     def log_density(self, outputs: Array, items: Array) -> float:
-        """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""
+        """Return the log density of the noisy prefix sums [t, ...] of items 1, ..., t, given the items."""
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
-        """The log density of all prefix sums together."""
+        """Return the joint log density of all prefix sums."""
         if len(answers) == 1:  # a stream without items
             return 0.0
         return self.log_density(
@@ -87,14 +87,15 @@ class StreamMechanism(GaussianNoise):
 class TreeAggregation(StreamMechanism):
     """Every prefix sum of up to `steps` items, with Gaussian noise `sigma` on each node of a tree.
 
-    With an ``l2`` sensitivity a node's noise is independent on every entry; with a ``frobenius`` one
-    the items are symmetric matrices and a node's noise is that of `SymmetricGaussian`.
+    With an ``l2`` sensitivity a node's noise is independent on every entry. With a ``frobenius``
+    sensitivity the items are symmetric matrices and a node's noise is the noise of `SymmetricGaussian`.
 
     Obligation: between neighbouring data sets the items' changes, each measured in the sensitivity's
-    norm, add up to at most the sensitivity (one item's change, where one item differs). An item sits in
-    at most floor(log2 steps) + 1 nodes, so the release is GDP with mu^2 = (floor(log2 steps) + 1)
-    (sensitivity/sigma)^2, items chosen after earlier outputs included (Dwork, Naor, Pitassi and
-    Rothblum 2010; Chan, Shi and Song 2011; Gaussian composition: Dong, Roth, Su 2022, Corollary 3.3).
+    norm, add up to at most the sensitivity (if only one item differs, its change is at most the sensitivity).
+    An item is in at most floor(log2 steps) + 1 nodes, so the release is GDP with
+    mu^2 = (floor(log2 steps) + 1) (sensitivity/sigma)^2, also if items depend on earlier outputs (Dwork,
+    Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011; Gaussian composition: Dong, Roth, Su 2022,
+    Corollary 3.3).
     """
 
     condition = "stream-places"
@@ -106,23 +107,23 @@ class TreeAggregation(StreamMechanism):
 
     @property
     def levels(self) -> int:
-        """How many nodes one item can sit in: floor(log2 steps) + 1."""
+        """The largest number of nodes that contain one item: floor(log2 steps) + 1."""
         return self.steps.bit_length()
 
     def dominating_pair(self) -> dominating.Gaussian:
-        """One Gaussian pair for each node that an item sits in."""
+        """Return one Gaussian pair for each node that contains an item."""
         return dominating.Gaussian(self.ratio(self.sigma), self.levels)
 
     def sample_node(self, node: Array | OnGrid, randomness: Randomness) -> Array:
-        """A node's sum, of an item's shape, plus its noise."""
+        """Return a node's sum, of an item's shape, plus its noise."""
         return (randomness.symmetric if self.norm == "frobenius" else randomness.gaussian)(node, self.sigma)
 
     def running(self, shape: tuple[int, ...]) -> "Tree":
-        """A stream of items of this shape."""
+        """Return an empty stream for items of this shape."""
         return Tree(self, shape)
 
     def noise_in(self, outputs: Array, items: Array) -> Array:
-        """The noise of each item's new node."""
+        """Return the noise of each item's new node."""
         return _new_nodes(residual(outputs, np.cumsum(items, axis=0)))
 
     def log_density(self, outputs: Array, items: Array) -> float:
@@ -133,20 +134,20 @@ class TreeAggregation(StreamMechanism):
         return normal_log_density(nodes, self.sigma)
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The sum of the items' distances."""
+        """Return the sum of the items' distances."""
         items = zip(one[1:], other[1:], strict=True)
         moved = sum(distance(self.norm, a.query - b.query) for a, b in items)
         return [Move(moved, self.sensitivity.value, f"in {self.norm}, over its items")]
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """The sum of the shares of all nodes."""
+        """Return the sum of the shares of all nodes."""
         if len(answers) == 1:
             return 0.0
         return sum_of_squares(_new_nodes(np.cumsum(np.stack(differences[1:]), axis=0)) / self.sigma)
 
 
 def _new_nodes(prefixes: Array) -> Array:
-    """For each prefix sum [t, ...]: the node that its last item closed, which it adds to an earlier one."""
+    """Return, for each prefix sum [t, ...], the node that its last item completed."""
     # Prefix t is prefix t - lowbit(t) plus one new node.
     steps = np.arange(1, len(prefixes) + 1)
     padded = np.concatenate([np.zeros_like(prefixes[:1]), prefixes])
@@ -154,13 +155,13 @@ def _new_nodes(prefixes: Array) -> Array:
 
 
 class Tree:
-    """The nodes that make up the next prefix sum: one a level, so memory grows with log steps."""
+    """The nodes of the next prefix sum: one per level, so memory grows with log steps."""
 
     def __init__(self, mechanism: TreeAggregation, shape: tuple[int, ...]) -> None:
         self._mechanism = mechanism
         self._shape = shape
         self._sums: list[Array] = []
-        #: The same sums as exact as the noise that they get, and with it.
+        #: The same sums, exact if the noise is exact; and the noisy sums.
         self._totals: list[Array | OnGrid] = []
         self._noisy: list[Array] = []
         self._item: Array | OnGrid = np.zeros(shape)
@@ -168,10 +169,10 @@ class Tree:
         self.taken = 0
 
     def push(self, item: Array | OnGrid) -> None:
-        """Add the next item: it and the full nodes below close one node.
+        """Add the next item; it completes one node together with the full nodes below.
 
         Raises:
-            InvalidParameter: every step has been taken.
+            InvalidParameter: all steps are used.
         """
         if self.taken == self._mechanism.steps:
             raise InvalidParameter(f"item {self.taken + 1} of {self.taken}", where="steps")
@@ -185,16 +186,16 @@ class Tree:
             self._sums[level] = node
 
     def exact(self) -> Array:
-        """The sum of the items so far."""
+        """Return the sum of the items so far."""
         return sum((self._sums[level] for level in self._levels()), np.zeros(self._shape))
 
     def noisy(self, randomness: Randomness) -> Array:
-        """The sum of the items so far, with noise: drawn for the node just closed, kept for the others.
+        """Return the noisy sum of the items so far: new noise for the completed node, old noise for others.
 
-        To be called once after each `push`. It is a sum of noisy nodes, and so a function of them alone.
+        Call it once after each `push`. The sum is a function of the noisy nodes only.
 
         Raises:
-            InvalidParameter: the item is too large for the noise, or noise for an earlier one was refused.
+            InvalidParameter: the item is too large for the noise, or an earlier item got no noise.
         """
         if self._answered != self.taken - 1:
             why = "a later sum needs a node that was never drawn"
@@ -211,5 +212,5 @@ class Tree:
         return (self.taken & -self.taken).bit_length() - 1
 
     def _levels(self) -> list[int]:
-        """The levels whose nodes the prefix is made of: the binary digits of its length."""
+        """Return the levels of the nodes in the current prefix: the binary digits of its length."""
         return [level for level in range(self.taken.bit_length()) if self.taken >> level & 1]
