@@ -39,7 +39,10 @@ class ExponentialKernel(Model):
         return float(np.square(scaled).sum())
 
     def log_density(self, points: Array, noise: Array, sigma: float) -> float:
-        """Return the log density of the path sigma G at distinct points [n], components independent: [n, ...]."""
+        """Return the log density of the path sigma G [n, ...] at distinct points [n].
+
+        Its components are independent.
+        """
         innovations, variances = self._innovations(points, noise)
         flat = innovations.reshape(len(points), -1)
         return sum(

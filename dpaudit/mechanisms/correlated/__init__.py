@@ -1,1 +1,1 @@
-"""Correlated noise: strategy matrices, their sensitivity, the mechanism, and strategies of least error."""
+"""Correlated noise: strategy matrices, their sensitivity, the mechanism, and least-error strategies."""

@@ -15,17 +15,18 @@ from dpaudit.models import Enlarged, Positive, Share
 
 
 class SampledMatrix(InTurns):
-    """`mechanism` on items that sum up sampled units, each unit with its turn every `separation` steps.
+    """`mechanism` on sums of sampled units; each unit is scheduled every `separation` steps.
 
-    Obligation: the units are split into `separation` groups that no change of one unit shifts; item t sums up
-    rows of group t mod `separation` alone, of which each is in it with probability `rate`, independently of
-    all else; who was sampled stays secret. A row's change is at most the sensitivity, and its norm at most
-    `contribution`; where that is left out, the sensitivity bounds both, as in `PoissonSampled`. The strategy
-    has at most `separation` bands, so that a unit's turns reach different rows of C x. The release is then
-    dominated by steps/separation runs, rounded up, of a Poisson-sampled Gaussian whose sensitivity and
-    contribution are multiplied by the largest norm of a column of C (Choquette-Choo et al. 2023, "(Amplified)
-    Banded Matrix Factorization", Theorems 4 and 5). Under replace-one the sample amplifies only where
-    `contribution` is stated. How often a unit may take part follows: `participations` is not used.
+    Obligation: the units are split into `separation` groups, and a change of one unit moves no other unit to
+    another group. Item t is the sum of rows of group t mod `separation`, each included with probability
+    `rate`, independently of everything else; the sample stays secret. A row's change is at most the
+    sensitivity, and its norm at most `contribution`; without `contribution` the sensitivity bounds both, as
+    in `PoissonSampled`. The strategy has at most `separation` bands, so a unit's participations affect
+    different rows of C x. The release is then dominated by ceil(steps/separation) runs of a Poisson-sampled
+    Gaussian, with sensitivity and contribution multiplied by the largest column norm of C (Choquette-Choo et
+    al. 2023, "(Amplified) Banded Matrix Factorization", Theorems 4 and 5). Under replace-one the sample
+    amplifies only if `contribution` is stated. The schedule determines the number of participations, so
+    `participations` is not used.
     """
 
     example = fields(
@@ -50,20 +51,20 @@ class SampledMatrix(InTurns):
         inner = self.mechanism
         bands = inner.strategy.bands(inner.steps)
         if bands > inner.separation:
-            what = f"{bands} bands for a turn every {inner.separation} steps"
-            why = "two turns of one unit would reach the same rows, and the theorem holds for others only"
+            what = f"{bands} bands for a separation of {inner.separation} steps"
+            why = "the theorem does not cover two participations of one unit that affect the same rows"
             remedy = "use at most as many bands as the separation"
             raise InvalidParameter(what, where="SampledMatrix.mechanism", why=why, remedy=remedy)
         return self
 
     @property
     def most_likely(self) -> float:
-        """The probability that a unit is in the sample of its turn."""
+        """The probability that a unit is in a sample of its group."""
         return self.rate
 
     @property
     def expected_share(self) -> float:
-        """The rate, among those whose turn it is."""
+        """The rate divided by the number of groups."""
         return self.rate / self.turns
 
     @property
@@ -73,7 +74,7 @@ class SampledMatrix(InTurns):
 
     @property
     def turns(self) -> int:
-        """As many as a unit's turns lie apart."""
+        """The number of groups: the separation of a unit's participations."""
         return self.mechanism.separation
 
     @property
@@ -82,7 +83,7 @@ class SampledMatrix(InTurns):
         return self.rate
 
     def dominating_pair(self) -> dominating.Sampled:
-        """One sampled Gaussian pair for each turn."""
+        """Return one sampled Gaussian pair for each possible participation of a unit."""
         inner = self.mechanism
         column = Fraction(reach(inner.strategy, inner.steps, 1, 1).value)
         unit = column / Fraction(inner.sigma)

@@ -1,8 +1,8 @@
-"""Strategies whose prefix sums have little error, and how large that error is.
+"""Strategies with little error of prefix sums, and the size of that error.
 
-With noise of sigma = 1 on the answers, the sum after t items has the squared norm of row t of A C^-1 as its
-variance, A the matrix of prefix sums. A strategy's error is the root of the mean variance, times its reach:
-so much noise there is for each unit of sensitivity at mu = 1.
+Let A be the matrix of prefix sums. With noise of sigma = 1 on the answers, the variance of the sum after t
+items is the squared norm of row t of A C^-1. A strategy's error is the root of the mean variance, times its
+reach: the noise per unit of sensitivity at mu = 1.
 """
 
 import math
@@ -15,22 +15,23 @@ from dpaudit.mechanisms.base import Array
 from dpaudit.mechanisms.correlated.strategies import LowerTriangular, Strategy, Toeplitz
 
 _MOST_BANDS, _MOST_STEPS = 128, 1 << 14  # of `least_error_banded`, which keeps a matrix for each step
-_TOLERANCE = 1e-10  # relative, by which a step of the search lowers the error at its end
+_TOLERANCE = 1e-10  # the search ends when a step lowers the error by less than this fraction
 _ROUNDS = 4000
 
 
 def square_root_strategy(bands: int) -> Toeplitz:
-    """The first coefficients of the root of the matrix of prefix sums: binomial(2j, j) / 4^j.
+    """Return the strategy of the first coefficients of the root of A: binomial(2j, j) / 4^j.
 
-    With as many bands as steps, C^2 = A (Fichtenberger, Henzinger and Upadhyay 2022); with fewer, the banded
-    root (Kalinin and Lampert 2024). They fall and are positive, so that their reach is exact.
+    With as many bands as steps, C^2 = A (Fichtenberger, Henzinger and Upadhyay 2022); with fewer bands, C is
+    the banded root (Kalinin and Lampert 2024). The coefficients are positive and decreasing, so the reach is
+    exact.
     """
     ratios = [1.0, *((2.0 * j - 1.0) / (2.0 * j) for j in range(1, _at_least_one("bands", bands)))]
     return Toeplitz(coefficients=tuple(np.cumprod(ratios).tolist()))
 
 
 def prefix_error(strategy: Strategy, steps: int) -> float:
-    """The root of the mean variance of the noise on prefix sums 1, ..., steps, for sigma = 1."""
+    """Return the root mean variance of the noise on prefix sums 1, ..., steps, for sigma = 1."""
     strategy.require_steps(steps)
     if isinstance(strategy, LowerTriangular):
         square = _squares_of_rows(strategy.diagonals(steps))[0]
@@ -40,12 +41,12 @@ def prefix_error(strategy: Strategy, steps: int) -> float:
 
 
 def least_error_banded(steps: int, bands: int) -> LowerTriangular:
-    """The strategy of so many bands with the least mean squared error of all with columns of norm 1.
+    """Return the strategy with `bands` bands and columns of norm 1 that has the least mean squared error.
 
-    For units that take part any number of times at least `bands` steps apart, each participation then costs
-    the same. (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization": in X = C'C the problem
-    is convex, and C is found from X by a Cholesky factorization, so that it has no other minima.) L-BFGS over
-    the columns, with the gradient of a linear system's covariance in time steps * bands^2 a round.
+    If a unit's participations are at least `bands` steps apart, each then costs the same. The problem is
+    convex in X = C'C, and a Cholesky factorization gives C from X, so there are no other local minima
+    (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization"). The search is L-BFGS over the
+    columns, with the gradient of a linear system's covariance, in time steps * bands^2 per round.
 
     Raises:
         CannotBound: more than 2^14 steps or 128 bands: use `least_error_toeplitz`.
@@ -78,11 +79,11 @@ def least_error_banded(steps: int, bands: int) -> LowerTriangular:
 
 
 def least_error_toeplitz(steps: int, bands: int) -> Toeplitz:
-    """The banded Toeplitz strategy of least mean squared error over so many steps, by L-BFGS.
+    """Return the banded Toeplitz strategy of least mean squared error over `steps` steps, by L-BFGS.
 
-    The best of those whose coefficients, 1 and more, fall and are positive: their reach is exact for every
-    schema, and their inverse does not grow, as no root of the polynomial lies in the unit disc (Enestrom and
-    Kakeya). In time steps * bands a round; all columns are alike.
+    The search covers strategies with positive decreasing coefficients that start with 1: their reach is exact
+    for every participation schema, and their inverse does not grow, as no root of the polynomial lies in the
+    unit disc (Enestrom and Kakeya). A round takes time steps * bands.
     """
     bands = min(_at_least_one("bands", bands), _at_least_one("steps", steps))
 
@@ -102,10 +103,11 @@ def least_error_toeplitz(steps: int, bands: int) -> Toeplitz:
 
 
 def _squares_of_rows(diagonals: Array, *, gradient: bool = False) -> tuple[float, Array]:
-    """The sum of the prefix sums' variances, and its derivatives by the entries [bands, steps].
+    """Return the sum of the prefix sums' variances, and its derivatives by the entries [bands, steps].
 
-    The noise w on the items' estimates solves C w = z step by step. Of v = (the prefix sum of w, the latest
-    w, the one before, ...), the covariance is F P F' + h h', with P the one before; derivatives go backwards.
+    The noise w on the items' estimates solves C w = z step by step. The state v = (prefix sum of w, latest w,
+    previous w, ...) has covariance F P F' + h h', where P is the previous covariance; the derivatives are
+    computed backwards.
     """
     bands, steps = diagonals.shape
     size = max(bands, 2)
@@ -142,7 +144,7 @@ def _squares_of_rows(diagonals: Array, *, gradient: bool = False) -> tuple[float
 
 
 def _squares_of_toeplitz(column: Array, steps: int, *, gradient: bool = False) -> tuple[float, Array]:
-    """As `_squares_of_rows`, for C of the first column [bands], with derivatives by it."""
+    """Return `_squares_of_rows` for a Toeplitz C with first column [bands], with derivatives by it."""
     from scipy.signal import lfilter
 
     # Column 1 of A C^-1: ones, divided by the polynomial; each later column is one entry shorter.

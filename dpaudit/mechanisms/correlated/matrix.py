@@ -1,4 +1,4 @@
-"""Prefix sums of a stream with correlated noise: a strategy matrix in place of a tree."""
+"""Prefix sums of a stream with correlated noise from a strategy matrix."""
 
 import itertools
 import math
@@ -22,23 +22,23 @@ from dpaudit.models import Count
 from dpaudit.noise.grid import OnGrid, to_doubles
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
-#: Relative to the sensitivity, an item that moves by less does not count as a participation.
+#: A change of an item below this fraction of the sensitivity does not count as a participation.
 _UNMOVED = 1e-9
 
 
 class MatrixMechanism(StreamMechanism):
-    """Every prefix sum of `steps` items, by noisy answers y = C x + z with a strategy matrix C, z of `sigma`.
+    """Every prefix sum of `steps` items, from noisy answers y = C x + z with a strategy matrix C.
 
-    The items' estimates are C^-1 y, and with A the matrix of prefix sums what comes out is A C^-1 y = A x +
-    A C^-1 z: a function of y alone, in which the noise is independent.
+    z has independent Gaussian entries of standard deviation `sigma`. The items' estimates are C^-1 y. With
+    the matrix A of prefix sums, the output is A C^-1 y = A x + A C^-1 z, a function of y only.
 
-    Obligation: between neighbouring data sets only items change at which one unit takes part, at most
-    `participations` of them, any two at least `separation` steps apart, each by at most the sensitivity in
-    L2. With s the largest |C u| over all such changes u of norm 1 (`reach`), the release is (s sensitivity /
-    sigma)-GDP, items chosen after earlier outputs included, as C is lower triangular (Denisov, McMahan, Rush,
-    Smith and Thakurta 2022, Theorem 2.1; Choquette-Choo, McMahan, Rush and Thakurta 2023). s is exact for one
-    participation, for at most `separation` bands, and for Toeplitz strategies with coefficients that fall and
-    are not negative; else it may be an upper bound.
+    Obligation: between neighbouring data sets only items with the changed unit differ, at most
+    `participations` items, any two at least `separation` steps apart, each by at most the sensitivity in L2.
+    Let s be the largest |C u| over all such changes u of norm 1 per item (`reach`). The release is then
+    (s sensitivity / sigma)-GDP, also if items depend on earlier outputs, as C is lower triangular (Denisov,
+    McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1; Choquette-Choo, McMahan, Rush and Thakurta 2023). s
+    is exact for one participation, for at most `separation` bands, and for Toeplitz strategies with
+    non-negative decreasing coefficients; otherwise it may be an upper bound.
     """
 
     condition = "stream-participations"
@@ -65,35 +65,38 @@ class MatrixMechanism(StreamMechanism):
 
     @property
     def reach(self) -> Reach:
-        """The largest |C u|; raises `CannotBound` where no bound on it can be computed."""
+        """The largest |C u|; raises `CannotBound` if no bound can be computed."""
         return reach(self.strategy, self.steps, self.participations, self.separation)
 
     def dominating_pair(self) -> dominating.Gaussian:
-        """One Gaussian pair for all participations together."""
+        """Return one Gaussian pair for all participations together."""
         return dominating.Gaussian(Fraction(self.reach.value) * self.ratio(self.sigma))
 
     def running(self, shape: tuple[int, ...]) -> "CorrelatedSums":
-        """A stream of items of this shape."""
+        """Return an empty stream for items of this shape."""
         return CorrelatedSums(self, shape)
 
     def noise_in(self, outputs: Array, items: Array) -> Array:
-        """The noise z that led to the noisy prefix sums [t, ...], given the items [t, ...]."""
+        """Return the noise z in the noisy prefix sums [t, ...], given the items [t, ...]."""
         off = residual(outputs, np.cumsum(items, axis=0))
         return self._answers(np.diff(off, axis=0, prepend=np.zeros_like(off[:1])))
 
     def log_density(self, outputs: Array, items: Array) -> float:
-        """As `StreamMechanism.log_density`: of z, times the product of C's diagonal for each entry."""
+        """Return the log density of z plus the log determinant of C, for each entry."""
         diagonal = [float(self.strategy.row(step)[-1]) for step in range(1, len(outputs) + 1)]
         scaled = sum(map(math.log, diagonal)) * (outputs.size // len(outputs))
         return normal_log_density(self.noise_in(outputs, items), self.sigma) + scaled
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The largest move of an item, how many items moved, and how many within `separation` steps."""
+        """Return the largest change of an item, the number of changed items, and their number per window.
+
+        A window is `separation` steps long.
+        """
         value, each, moved = self.sensitivity.value, [], []
         for step, (a, b) in enumerate(zip(one[1:], other[1:], strict=True)):
             each.append(distance(self.norm, a.query - b.query))
             size = float(np.abs(a.query).sum() + np.abs(b.query).sum())
-            if each[-1] > _UNMOVED * value + 2.0**-50 * size:  # more than rounding explains
+            if each[-1] > _UNMOVED * value + 2.0**-50 * size:  # more than a rounding error
                 moved.append(step)
         near = max((sum(s <= later < s + self.separation for later in moved) for s in moved), default=0)
         return [
@@ -103,13 +106,13 @@ class MatrixMechanism(StreamMechanism):
         ]
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """The squared size of C times the differences."""
+        """Return the squared norm of C times the differences, divided by sigma squared."""
         if len(answers) == 1:
             return 0.0
         return sum_of_squares(self._answers(np.stack(differences[1:])) / self.sigma)
 
     def _answers(self, items: Array) -> Array:
-        """C x, of the items [t, ...]."""
+        """Return C x for the items [t, ...]."""
         found = np.empty_like(items)
         for step in range(1, len(items) + 1):
             row = self.strategy.row(step)
@@ -118,12 +121,12 @@ class MatrixMechanism(StreamMechanism):
 
 
 class CorrelatedSums:
-    """The next prefix sum: as many of the latest items and estimates as the strategy has bands, less one."""
+    """The state of the next prefix sum: the latest items and estimates, one fewer than the bands."""
 
     def __init__(self, mechanism: MatrixMechanism, shape: tuple[int, ...]) -> None:
         earlier = mechanism.strategy.bands(mechanism.steps) - 1
         self._mechanism = mechanism
-        self._items: deque[Array | OnGrid] = deque(maxlen=earlier + 1)  # exact from their first row on
+        self._items: deque[Array | OnGrid] = deque(maxlen=earlier + 1)  # exact after their first row
         self._estimates: deque[Array] = deque(maxlen=earlier)
         self._exact = np.zeros(shape)
         self._noisy = np.zeros(shape)
@@ -134,7 +137,7 @@ class CorrelatedSums:
         """Add the next item.
 
         Raises:
-            InvalidParameter: every step has been taken.
+            InvalidParameter: all steps are used.
         """
         if self.taken == self._mechanism.steps:
             raise InvalidParameter(f"item {self.taken + 1} of {self.taken}", where="steps")
@@ -143,17 +146,17 @@ class CorrelatedSums:
         self._exact = self._exact + to_doubles(item)
 
     def exact(self) -> Array:
-        """The sum of the items so far."""
+        """Return the sum of the items so far."""
         return self._exact.copy()
 
     def noisy(self, randomness: Randomness) -> Array:
-        """The noisy sum of the items so far; to be called once after each `push`.
+        """Return the noisy sum of the items so far; call it once after each `push`.
 
-        The row of C x is added up exactly, and gets its own noise; all else is a function of such answers.
+        The row of C x is summed exactly and gets new noise; the output is a function of such answers.
 
         Raises:
-            InvalidParameter: the row is too large for the noise, noise for an earlier one was refused, or
-                the estimates exceed every double.
+            InvalidParameter: the row is too large for the noise, an earlier item got no noise, or the
+                estimates exceed every double.
         """
         if self._answered != self.taken - 1:
             why = "its estimate needs an answer that was never drawn"
@@ -172,7 +175,7 @@ class CorrelatedSums:
             self._noisy = self._noisy + estimate
         if not np.isfinite(self._noisy).all():
             why = "the inverse of the strategy grows from step to step"
-            what, remedy = f"noise of item {self.taken} past every double", "use another strategy"
+            what, remedy = f"noise of item {self.taken} beyond every double", "use another strategy"
             raise InvalidParameter(what, where=OF_NOISE, why=why, remedy=remedy)
         self._estimates.append(estimate)
         return self._noisy.copy()

@@ -1,8 +1,8 @@
-"""How far a strategy matrix can carry one unit's changes: sup |C u| over all that a schema allows.
+"""The sensitivity of a strategy matrix C: sup |C u| over one unit's changes u in a participation schema.
 
-u has a vector of norm at most 1 at each step at which the unit takes part and 0 elsewhere. A schema allows at
-most k steps, any two at least b apart. With X = C'C and such a pattern S of steps, |C u|^2 is the sum over i,
-j in S of X_ij <u_i, u_j>, at most that of |X_ij|, which is attained where these X_ij are not negative
+u has a vector of norm at most 1 at each step with the unit and 0 elsewhere. A schema allows at most k steps,
+any two at least b apart. With X = C'C and such a pattern S of steps, |C u|^2 is the sum over i, j in S of
+X_ij <u_i, u_j>. It is at most the sum of |X_ij|, which is attained if these X_ij are not negative
 (Choquette-Choo, McMahan, Rush and Thakurta 2023, "Multi-epoch matrix factorization"). Hence
 
 - one participation: the largest norm of a column, exactly;
@@ -10,14 +10,14 @@ j in S of X_ij <u_i, u_j>, at most that of |X_ij|, which is attained where these
   squared norms over all patterns, exactly (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix
   Factorization", Algorithm 3);
 - Toeplitz, c_0 >= c_1 >= ... >= 0: the earliest pattern 1, 1 + b, ... is the worst, exactly (Kalinin and
-  Lampert 2024, "Banded square root matrix factorization", Theorem 2); other coefficients are raised to the
-  largest |c_j| from j on, which bounds them from above entry by entry;
-- few patterns: all of them, exactly where no X_ij of two steps that a unit can share is negative;
-- else an upper bound: with u_i the largest sum of |X_ij| over the patterns with i in them, relaxed to k - 1
-  further steps b apart, the largest sum of u_i over all patterns (Algorithm 4 of the same paper, for matrices
-  without bands, with fewer pairs in it).
+  Lampert 2024, "Banded square root matrix factorization", Theorem 2); other coefficients c_i are replaced by
+  the largest |c_j| over j >= i, which bounds them from above;
+- few patterns: all are enumerated; this is exact if no X_ij of two steps in one pattern is negative;
+- otherwise an upper bound: let u_i be the largest sum of |X_ij| over the patterns that contain i, relaxed to
+  k - 1 further steps b apart; the bound is the largest sum of u_i over all patterns (Algorithm 4 of the same
+  paper, for matrices without bands, with fewer pairs in it).
 
-Everything is computed in doubles and raised by what rounding may have taken.
+Everything is computed in doubles and increased by a bound on the rounding errors.
 """
 
 import itertools
@@ -38,7 +38,7 @@ _MOST_SUMS = 1 << 31  # additions of the bound over all patterns
 
 
 class Reach(NamedTuple):
-    """A bound on |C u|, rounded up; `exact` is whether some u attains it but for that rounding."""
+    """A bound on |C u|, rounded up; `exact` says that some u attains it, up to rounding."""
 
     value: float
     exact: bool
@@ -47,7 +47,9 @@ class Reach(NamedTuple):
 
 @lru_cache(maxsize=64)
 def reach(strategy: Strategy, steps: int, participations: int, separation: int) -> Reach:
-    """The bound for a strategy's first steps, and units in so many of them at least `separation` apart.
+    """Return the bound for a strategy's first `steps` steps and a participation schema.
+
+    A unit takes part in at most `participations` steps, any two at least `separation` apart.
 
     Raises:
         CannotBound: the bound takes too many sums.
@@ -63,7 +65,7 @@ def _of_toeplitz(column: Array, steps: int, times: int, separation: int) -> Reac
     if times == 1:
         return Reach(_root(math.fsum(column**2), 4), exact=True, by="the largest column")
     if bands <= separation:
-        # Only the last of the earliest columns can lack rows.
+        # Only the last column of the earliest pattern can be cut at the end.
         last = column[: steps - (times - 1) * separation]
         square = (times - 1) * math.fsum(column**2) + math.fsum(last**2)
         return Reach(_root(square, 8), exact=True, by="columns without a row in common")
@@ -101,9 +103,9 @@ def _of_rows(diagonals: Array, times: int, separation: int) -> Reach:
 
 
 def _products(diagonals: Array, squares: Array, separation: int) -> tuple[Array, bool]:
-    """|X| with what rounding may have taken, for pairs that a unit can share, and whether one is negative.
+    """Return |X| [steps, steps], rounded up, for pairs of steps in one pattern, and whether one is negative.
 
-    [steps, steps]; products that rounding leaves undecided count as negative.
+    A product with a sign that rounding leaves undecided counts as negative.
     """
     bands, steps = diagonals.shape
     products, signed = np.diag(squares), False
@@ -119,7 +121,10 @@ def _products(diagonals: Array, squares: Array, separation: int) -> tuple[Array,
 
 
 def _largest_sums(weights: Array, times: int, separation: int) -> Array:
-    """For each row [n, steps] of weights >= 0: the largest sum over so many steps, `separation` apart."""
+    """Return, for each row of weights >= 0 [n, steps], the largest sum over `times` separate steps.
+
+    Any two of these steps are at least `separation` apart.
+    """
     best = np.zeros((len(weights), weights.shape[1] + 1))
     before = np.maximum(np.arange(weights.shape[1]) - separation + 1, 0)
     for _ in range(times):
@@ -128,7 +133,7 @@ def _largest_sums(weights: Array, times: int, separation: int) -> Array:
 
 
 def patterns(steps: int, times: int, separation: int) -> Iterator[tuple[int, ...]]:
-    """All patterns of 1 to `times` steps, numbered from 0, any two of them `separation` apart."""
+    """Yield all patterns of 1 to `times` steps, numbered from 0, any two at least `separation` apart."""
     for size in range(1, times + 1):
         gaps = (size - 1) * (separation - 1)
         for chosen in itertools.combinations(range(steps - gaps), size):
@@ -136,7 +141,7 @@ def patterns(steps: int, times: int, separation: int) -> Iterator[tuple[int, ...
 
 
 def _are_few(steps: int, times: int, separation: int) -> bool:
-    """Whether there are at most `_MOST_PATTERNS` patterns."""
+    """Return whether there are at most `_MOST_PATTERNS` patterns."""
     number = 0
     for size in range(1, times + 1):
         number += math.comb(max(0, steps - (size - 1) * (separation - 1)), size)
@@ -146,7 +151,7 @@ def _are_few(steps: int, times: int, separation: int) -> bool:
 
 
 def _root(square: float, roundings: int) -> float:
-    """The root of a sum of numbers >= 0 that so many roundings may have lowered."""
+    """Return the root of a sum of numbers >= 0, increased by the error of `roundings` roundings."""
     return math.sqrt(square) * (1.0 + 2.0 * (roundings + 4) * _UNIT)
 
 

@@ -1,7 +1,7 @@
-"""Strategy matrices C: lower triangular, with positive diagonals, and entries that are doubles.
+"""Strategy matrices C: lower triangular, with a positive diagonal and entries that are doubles.
 
-A ledger holds a strategy by its entries, or by the parameters that they follow from in one stated way, so
-that whoever reads the line has the same matrix, to the last digit.
+A ledger holds a strategy by its entries, or by parameters that determine the entries exactly, so every reader
+of the line has the same matrix to the last digit.
 """
 
 import math
@@ -16,10 +16,10 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.base import Array
 from dpaudit.models import Model, Number, Positive
 
-#: Entries other than 0 lie between these in magnitude: no square or sum of squares leaves the doubles.
+#: Bounds on the magnitude of nonzero entries, so that no square or sum of squares over- or underflows.
 _SMALLEST, _LARGEST = 2.0**-400, 2.0**400
 _MOST_BUFFERED = 1 << 20
-MOST_ENTRIES = 1 << 24  # of a matrix that is written out to find its sensitivity
+MOST_ENTRIES = 1 << 24  # of a matrix written out to compute its sensitivity
 
 
 def _in_range(entry: float) -> float:
@@ -32,24 +32,24 @@ Entry: TypeAlias = Annotated[Number, AfterValidator(_in_range)]
 
 
 class _Strategy(Model):
-    """What every strategy can say about its first `steps` rows and columns."""
+    """The interface of all strategies: their first `steps` rows and columns."""
 
     @abstractmethod
     def bands(self, steps: int) -> int:
-        """How many diagonals are not 0, at most: C_ij = 0 for i - j >= bands."""
+        """Return an upper bound on the number of nonzero diagonals: C_ij = 0 for i - j >= bands."""
 
     @abstractmethod
     def row(self, step: int) -> Array:
-        """The entries of row 1, 2, ... up to the diagonal, the last `bands` of them: [w], w <= step."""
+        """Return the last `bands` entries of row `step` (1, 2, ...) up to the diagonal: [w], w <= step."""
 
     def require_steps(self, steps: int) -> None:
-        """Raise `InvalidParameter` where the strategy is not for so many steps."""
+        """Raise `InvalidParameter` if the strategy does not support this number of steps."""
 
     def diagonals(self, steps: int) -> Array:
-        """[bands, steps]: at (m, j) the entry C_(j + m, j); 0 below the last row.
+        """Return the diagonals [bands, steps]: at (m, j) the entry C_(j + m, j); 0 below the last row.
 
         Raises:
-            InvalidParameter: it has more than `MOST_ENTRIES` numbers.
+            InvalidParameter: there are more than `MOST_ENTRIES` numbers.
         """
         bands = self.bands(steps)
         if bands * steps > MOST_ENTRIES:
@@ -65,7 +65,7 @@ class _Strategy(Model):
 
 
 class LowerTriangular(_Strategy):
-    """A dense or banded strategy, row by row: each row's entries up to the diagonal, left of them zeros."""
+    """A dense or banded strategy, given by each row's last entries up to the diagonal; the others are 0."""
 
     kind: Literal["lower-triangular"] = "lower-triangular"
     rows: Annotated[tuple[tuple[Entry, ...], ...], Field(min_length=1)]
@@ -82,7 +82,7 @@ class LowerTriangular(_Strategy):
         return self
 
     def bands(self, steps: int) -> int:
-        """The longest row's length."""
+        """Return the length of the longest row."""
         return max(map(len, self.rows[:steps]))
 
     def row(self, step: int) -> Array:
@@ -90,14 +90,14 @@ class LowerTriangular(_Strategy):
         return np.array(self.rows[step - 1])
 
     def require_steps(self, steps: int) -> None:
-        """As many as there are rows."""
+        """Require one step for each row."""
         if steps != len(self.rows):
             what = f"{steps} steps for a strategy of {len(self.rows)} rows"
             raise InvalidParameter(what, where="steps", remedy="give one row for each step")
 
 
 class Toeplitz(_Strategy):
-    """C_ij = coefficients[i - j], 0 beyond the last of them: as many bands as coefficients."""
+    """The strategy C_ij = coefficients[i - j], and 0 beyond the last coefficient."""
 
     kind: Literal["toeplitz"] = "toeplitz"
     coefficients: Annotated[tuple[Entry, ...], Field(min_length=1)]
@@ -108,11 +108,11 @@ class Toeplitz(_Strategy):
         return self
 
     def first_column(self, steps: int) -> Array:
-        """The coefficients that stand in so many rows: [bands]."""
+        """Return the coefficients of the first `steps` rows: [bands]."""
         return np.array(self.coefficients[:steps])
 
     def bands(self, steps: int) -> int:
-        """The number of coefficients, or of steps."""
+        """Return the number of coefficients or of steps, whichever is smaller."""
         return min(len(self.coefficients), steps)
 
     def row(self, step: int) -> Array:
@@ -121,11 +121,12 @@ class Toeplitz(_Strategy):
 
 
 class BufferedToeplitz(_Strategy):
-    """The Toeplitz strategy of a filter with few buffers: 1, then the sums of scales[i] decays[i]^(j-1).
+    """The Toeplitz strategy of a filter with few buffers.
 
-    (Dvijotham, McMahan, Pillutla, Steinke and Thakurta 2024; McMahan, Xu and Zhang 2024.) The powers are made
-    by repeated multiplication in doubles, and each sum is rounded once to the nearest double: those are the
-    strategy's coefficients, exactly. A coefficient below 2^-400 in magnitude is 0.
+    Its coefficients are 1 and then, for j = 1, 2, ..., the sums of scales[i] decays[i]^(j-1) (Dvijotham,
+    McMahan, Pillutla, Steinke and Thakurta 2024; McMahan, Xu and Zhang 2024). The powers are computed by
+    repeated multiplication in doubles, and each sum is rounded once to the nearest double; the rounded sums
+    are the strategy's coefficients, exactly. A coefficient below 2^-400 in magnitude is 0.
     """
 
     kind: Literal["buffered-toeplitz"] = "buffered-toeplitz"
@@ -141,18 +142,18 @@ class BufferedToeplitz(_Strategy):
         return self
 
     def first_column(self, steps: int) -> Array:
-        """The coefficients of so many rows: [steps]."""
+        """Return the coefficients of the first `steps` rows: [steps]."""
         return _buffered(self.decays, self.scales, steps)
 
     def require_steps(self, steps: int) -> None:
-        """At most 2^20, whose coefficients are made one by one."""
+        """Require at most 2^20 steps, because the coefficients are computed one by one."""
         if steps > _MOST_BUFFERED:
             what, remedy = f"{steps} steps of a buffered strategy", f"take at most {_MOST_BUFFERED} steps"
-            why = "its coefficients are made one by one"
+            why = "its coefficients are computed one by one"
             raise InvalidParameter(what, where="steps", why=why, remedy=remedy)
 
     def bands(self, steps: int) -> int:
-        """The number of steps: no diagonal is known to be 0."""
+        """Return the number of steps: all diagonals may be nonzero."""
         return steps
 
     def row(self, step: int) -> Array:
@@ -162,14 +163,14 @@ class BufferedToeplitz(_Strategy):
 
 @lru_cache(maxsize=8)
 def _buffered_up_to(decays: tuple[float, ...], scales: tuple[float, ...], power: int) -> Array:
-    """The first 2^power coefficients."""
+    """Return the first 2^power coefficients."""
     found, powers = [1.0], [1.0] * len(decays)
     for _ in range(1, 1 << power):
         coefficient = math.fsum(scale * p for scale, p in zip(scales, powers, strict=True))
         found.append(coefficient if abs(coefficient) >= _SMALLEST else 0.0)
         powers = [p * decay for p, decay in zip(powers, decays, strict=True)]
     coefficients = np.array(found)
-    coefficients.setflags(write=False)  # shared by all who ask again
+    coefficients.setflags(write=False)  # cached and shared
     return coefficients
 
 

@@ -1,1 +1,1 @@
-"""Mechanisms on samples that stay secret, and what is known of sums over them by whoever sees the rows."""
+"""Mechanisms on secret samples, and the densities of sums over them for given rows."""

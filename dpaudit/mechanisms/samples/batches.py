@@ -1,4 +1,4 @@
-"""Mechanisms on samples whose size is bounded: of one size always, or Poisson samples that are cut."""
+"""Mechanisms on samples of bounded size: samples of fixed size, and truncated Poisson samples."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -17,17 +17,17 @@ from dpaudit.noise.randomness import Randomness
 
 
 class FixedSizeSampled(OnSample):
-    """`mechanism` on a sum over `size` of the units, every choice of so many of them equally likely.
+    """`mechanism` on a sum over a uniform random subset of `size` units.
 
-    Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
-    sampled unit is replaced by any other, under every relation: rows of norm at most C move it by 2 C. An
-    inner mechanism that adds no noise to a sum has its guarantee for that change. `units` is the number of
-    units; where the relation adds or removes one, no data set that is considered has fewer. A replaced unit:
-    the curve delta'(log(1 + q (e^epsilon - 1))) = q delta(epsilon), q = size/units (Balle, Barthe and
-    Gaboardi 2018, Theorem 9). A unit added or removed: the mixture with weight q (Zhu, Dong and Wang 2022,
-    Theorem 11). A unit that leaves the sample makes room for another, so that its cost does not depend on
-    `contribution`, the norm of a unit's own part; but one that is zeroed keeps its place: then the larger of
-    both counts.
+    Obligation: the sample stays secret; the inner sensitivity bounds the change of the sum when one sampled
+    unit is replaced by any other, under every relation: rows of norm at most C change it by up to 2 C. An
+    inner mechanism that adds no noise to a sum must have its guarantee for that change. `units` is the number
+    of units; if the relation adds or removes a unit, it is the least number of units of any data set.
+    With q = size/units, a replaced unit has the curve delta'(log(1 + q (e^epsilon - 1))) = q delta(epsilon)
+    (Balle, Barthe and Gaboardi 2018, Theorem 9). A unit that is added or removed has the mixture with weight
+    q (Zhu, Dong and Wang 2022, Theorem 11). Another unit takes the place of a unit that leaves the sample, so
+    the cost does not depend on `contribution`, the norm of a unit's own part. A zeroed unit keeps its place;
+    the larger of sensitivity and contribution then counts.
     """
 
     swaps = True
@@ -43,23 +43,23 @@ class FixedSizeSampled(OnSample):
 
     @property
     def most_likely(self) -> float:
-        """The next double above size/units, at most 1."""
+        """The next double above size/units, or 1."""
         return float(np.nextafter(self.size / self.units, 1.0))
 
     def dominating_pair(self) -> dominating.Batch:
-        """The inner pair of a replaced unit, sampled."""
+        """Return the inner pairs on a sample of fixed size."""
         return dominating.Batch(*self.inner_pairs(), self.most_likely, fixed=True)
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """A random subset of the fixed size."""
+        """Draw a random subset of the fixed size."""
         return randomness.subset(count, self.size)
 
     def sizes(self, count: int) -> Array:
-        """The fixed size has probability 1, every other size 0."""
+        """Return log probability 0 for the fixed size, and -inf for every other size."""
         return np.where(np.arange(count + 1) == self.size, 0.0, -np.inf)
 
     def require_units(self, count: int, where: str, *, known: bool) -> None:
-        """As many units as `units`, or more where neighbours differ in their number."""
+        """Require `units` units, or more if neighbours differ in their number of units."""
         if count < self.units or (known and count > self.units):
             raise _wrong_number(fewer=count < self.units, units=self.units, where=where)
 
@@ -72,20 +72,20 @@ class FixedSizeSampled(OnSample):
 
 
 class TruncatedPoissonSampled(OnSample):
-    """`mechanism` on a sum over a Poisson sample, of which `most` are kept where there are more.
+    """`mechanism` on a sum over a Poisson sample, truncated to at most `most` units.
 
-    Each unit is in the Poisson sample with probability `rate`, and every choice of those who are kept is
-    equally likely.
+    Each unit is in the Poisson sample with probability `rate`; a larger sample is reduced to a uniform random
+    subset of `most` units.
 
-    Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
-    sampled unit is replaced by any other, under every relation, and `contribution` that when one is taken
-    out. Neither bounds the other: rows between 1 and 2 have the sensitivity 1 and the contribution 2, rows of
-    norm at most 1 have 2 and 1. A unit that is zeroed keeps its place: then the larger of both counts. Where
-    `contribution` is left out, the sensitivity bounds both. An inner mechanism that adds no noise to a sum
-    has its guarantee for both changes. `units` is the number of units;
-    where the relation adds or removes one, no data set that is considered has more. However many others are
-    drawn, the sample is a Poisson sample or one of fixed size (Balle, Barthe and Gaboardi 2018; the mechanism
-    is that of Chua et al. 2024).
+    Obligation: the sample stays secret; the inner sensitivity bounds the change of the sum when one sampled
+    unit is replaced by any other, under every relation, and `contribution` bounds the change when one is
+    removed. Neither bounds the other: rows between 1 and 2 have sensitivity 1 and contribution 2, rows of
+    norm at most 1 have sensitivity 2 and contribution 1. A zeroed unit keeps its place; the larger of both
+    then counts. Without `contribution` the sensitivity bounds both. An inner mechanism that adds no noise to
+    a sum must have its guarantee for both changes. `units` is the number of units; if the relation adds or
+    removes a unit, it is the largest number of units of any data set.
+    For any number of other drawn units, the sample is a Poisson sample or a sample of fixed size (Balle,
+    Barthe and Gaboardi 2018; Chua et al. 2024 define the mechanism).
     """
 
     swaps = True
@@ -101,16 +101,16 @@ class TruncatedPoissonSampled(OnSample):
 
     @property
     def most_likely(self) -> float:
-        """The sampling rate, which truncating never raises."""
+        """The sampling rate, which truncation never raises."""
         return self.rate
 
     def dominating_pair(self) -> dominating.Batch:
-        """The inner pairs, sampled."""
+        """Return the inner pairs on a truncated Poisson sample."""
         most = None if self.most >= self.units else self.most
         return dominating.Batch(*self.inner_pairs(), self.rate, most=most, units=self.units)
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Independent coins, then a subset of those that they chose."""
+        """Draw independent coins, then a random subset of the chosen units if there are too many."""
         chosen = randomness.coins(count, self.rate)
         drawn = np.flatnonzero(chosen)
         if len(drawn) > self.most:
@@ -118,7 +118,7 @@ class TruncatedPoissonSampled(OnSample):
         return chosen
 
     def sizes(self, count: int) -> Array:
-        """Binomial, and what exceeds the largest size counts there."""
+        """Return binomial log probabilities, with all larger sizes counted at `most`."""
         found = subsets.log_binomial(count, self.rate)
         if count > self.most:
             found[self.most] = np.logaddexp.reduce(found[self.most :])
@@ -126,7 +126,7 @@ class TruncatedPoissonSampled(OnSample):
         return found
 
     def require_units(self, count: int, where: str, *, known: bool) -> None:
-        """As many units as `units`, or fewer where neighbours differ in their number."""
+        """Require `units` units, or fewer if neighbours differ in their number of units."""
         if count > self.units or (known and count < self.units):
             raise _wrong_number(fewer=count < self.units, units=self.units, where=where)
 

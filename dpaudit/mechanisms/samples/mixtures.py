@@ -1,4 +1,4 @@
-"""Gaussian noise on what a unit adds by chance: mixtures, users with many records, random allocation."""
+"""Gaussian noise on random contributions: mixtures, sampled records of a unit, random allocation."""
 
 import math
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ _MOST_RECORDS = 1000
 
 
 class MixtureOfGaussians(HiddenSample):
-    """Gaussian noise `sigma` on a query that a unit moves by at most sensitivities[i], with probabilities[i].
+    """Gaussian noise on a query that a unit shifts at random, by at most sensitivities[i].
 
-    Obligation: without the unit the query is fixed; with it, it is moved by a random vector whose L2 norm is
-    at most sensitivities[i] with probability probabilities[i], whatever the other units and earlier outputs;
-    the draw stays secret. The pair of all of them in one direction dominates in both orders (Choquette-Choo,
-    Ganesh, Haque, Steinke and Thakurta 2024: mixtures of Gaussians). Under replace-one nothing is claimed.
-    What the probabilities lack of 1, at most 1e-9, counts as the largest sensitivity.
+    Obligation: without the unit the query is fixed; the unit shifts it by a random vector with L2 norm at
+    most sensitivities[i] with probability probabilities[i], for any other units and earlier outputs; the draw
+    stays secret. The pair with all shifts in one direction dominates in both orders (Choquette-Choo, Ganesh,
+    Haque, Steinke and Thakurta 2024: mixtures of Gaussians). There is no bound under replace-one. Probability
+    missing from 1, at most 1e-9, counts as the largest sensitivity.
 
-    No curator runs it: by what chance a unit moves a query, and how far, no value and no row shows. It is for
-    ledgers of what runs elsewhere; `poisson-sampled` and `sampled-records` are its cases that are drawn here.
+    No curator runs it, because values and rows do not reveal the probabilities. It is for ledgers of runs
+    elsewhere. dpaudit draws two special cases itself: `poisson-sampled` and `sampled-records`.
     """
 
     released_by = None
@@ -56,7 +56,7 @@ class MixtureOfGaussians(HiddenSample):
         return self
 
     def dominating_pair(self) -> dominating.Mixture:
-        """The shifts over sigma, with their probabilities; what exceeds 1 is taken from the smallest."""
+        """Return the shifts over sigma with their probabilities; an excess over 1 reduces small shifts."""
         rows: list[tuple[Fraction, Fraction]] = []
         left = Fraction(1)
         for value, probability in sorted(
@@ -71,18 +71,18 @@ class MixtureOfGaussians(HiddenSample):
 
     @property
     def most_likely(self) -> float:
-        """The probability of a sensitivity above 0."""
+        """The probability of a shift above 0."""
         pairs = zip(self.sensitivities, self.probabilities, strict=True)
         return min(1.0, math.fsum(p for value, p in pairs if value > 0.0))
 
 
 class SampledRecords(SampledSum):
-    """`mechanism` on a sum over sampled records, of which one unit has up to `records`.
+    """`mechanism` on a sum over sampled records; one unit has up to `records` records.
 
-    Obligation: every record is drawn with probability `rate`, independently, and who was drawn stays secret;
-    one record moves the sum by at most the sensitivity, in L2. A unit that is added or removed brings a
-    number of drawn records that is binomial, and the pair is that of `mixture-of-gaussians` (Choquette-Choo,
-    Ganesh, Haque, Steinke and Thakurta 2024). Fewer records cost less. Under replace-one nothing is claimed.
+    Obligation: every record is drawn with probability `rate`, independently, and the sample stays secret; one
+    record changes the sum by at most the sensitivity, in L2. A unit that is added or removed has a binomial
+    number of drawn records, and the pair is the one of `mixture-of-gaussians` (Choquette-Choo, Ganesh, Haque,
+    Steinke and Thakurta 2024). Fewer records cost less. There is no bound under replace-one.
     """
 
     example = fields(
@@ -95,14 +95,14 @@ class SampledRecords(SampledSum):
     records: Annotated[Count, Field(le=_MOST_RECORDS)]
 
     def dominating_pair(self) -> dominating.Mixture:
-        """So many records' shifts, with binomial probabilities."""
+        """Return the shifts of 0 .. `records` drawn records with binomial probabilities."""
         mu, q, k = self.mechanism.dominating_pair().mu, Fraction(self.rate), self.records
         weights = tuple(math.comb(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1))
         return dominating.Mixture(tuple(j * mu for j in range(k + 1)), weights)
 
     @property
     def most_likely(self) -> float:
-        """The probability that some record of a unit is drawn."""
+        """The probability that at least one record of a unit is drawn."""
         return -math.expm1(self.records * math.log1p(-self.rate)) if self.rate < 1.0 else 1.0
 
     @property
@@ -111,20 +111,20 @@ class SampledRecords(SampledSum):
         return self.rate
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Independent coins, one for each record."""
+        """Draw an independent coin for each record."""
         return randomness.coins(count, self.rate)
 
     def sizes(self, count: int) -> Array:
-        """The logarithms of binomial probabilities."""
+        """Return the logarithms of binomial probabilities."""
         return subsets.log_binomial(count, self.rate)
 
     @property
     def rows_of_one(self) -> int:
-        """The number of records that a unit has at most."""
+        """The largest number of records of a unit."""
         return self.records
 
     def rows(self, contributions: Array, where: str) -> Array:
-        """The records [n m, ...] of units' contributions [n, m, ...], up to `records` of each."""
+        """Return the records [n m, ...] of the units' contributions [n, m, ...], m at most `records`."""
         if contributions.ndim < 2 or contributions.shape[1] > self.records:
             what = (
                 f"contributions of shape {contributions.shape} of up to {self.records} records of each unit"
@@ -134,18 +134,18 @@ class SampledRecords(SampledSum):
         return contributions.reshape(-1, *contributions.shape[2:])
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance of the sums over all records; all of a unit's move it at most `records` times."""
+        """Return the distance of the sums over all records, at most `records` times the sensitivity."""
         return [move._replace(declared=move.declared * self.records) for move in super().moves(one, other)]
 
 
 class RandomAllocation(InTurns):
-    """`steps` answers of `mechanism`, each unit in one of them by chance: balls in bins.
+    """`steps` answers of `mechanism`; each unit is in one uniformly chosen answer (balls in bins).
 
-    Obligation: each unit is allocated to one of the answers, all equally likely, whatever the others', and
-    the allocation stays secret; an answer that has the unit is moved by at most the sensitivity, in L2, and
-    may depend on earlier answers. The pair of the even mixture of N(mu e_i, I) and of N(0, I) dominates in
-    both orders (Chua et al. 2024, "Balls-and-bins sampling"; Feldman and Shenfeld 2025, random allocation).
-    Several epochs, allocated anew each, are so many runs. Under replace-one nothing is claimed.
+    Obligation: each unit is allocated to a uniformly chosen answer, independently of other units, and the
+    allocation stays secret; the unit changes its answer by at most the sensitivity, in L2; an answer may
+    depend on earlier answers. The pair of the even mixture of N(mu e_i, I) and of N(0, I) dominates in both
+    orders (Chua et al. 2024, "Balls-and-bins sampling"; Feldman and Shenfeld 2025, random allocation).
+    Several epochs with new allocations are several runs. There is no bound under replace-one.
     """
 
     example = fields(steps=4, mechanism={"kind": "gaussian", "sigma": 2.0, "sensitivity": ONE["l2"]})
@@ -155,12 +155,12 @@ class RandomAllocation(InTurns):
     steps: Count
 
     def dominating_pair(self) -> dominating.Mixture:
-        """One shift, of one of `steps` answers."""
+        """Return the pair of one shift in one of `steps` answers."""
         return dominating.Mixture((self.mechanism.dominating_pair().mu,), (Fraction(1),), self.steps)
 
     @property
     def most_likely(self) -> float:
-        """The probability of an answer to have the unit."""
+        """The probability that an answer contains the unit."""
         return 1.0 / self.steps
 
     @property
@@ -170,5 +170,5 @@ class RandomAllocation(InTurns):
 
     @property
     def turns(self) -> int:
-        """The number of turns: one for each answer."""
+        """The number of groups: one for each answer."""
         return self.steps

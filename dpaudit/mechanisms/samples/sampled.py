@@ -1,4 +1,4 @@
-"""Mechanisms that run on a secret random part of the records: what all share, and Poisson samples."""
+"""Mechanisms on secret samples: their base classes, and Poisson samples."""
 
 import math
 from abc import abstractmethod
@@ -44,9 +44,9 @@ Inner = Annotated[_Noise | _Others, Field(discriminator="kind")]
 
 
 class HiddenSample(BaseMechanism):
-    """A unit is in a release by chance, and who is in it stays secret.
+    """A mechanism on a secret random sample of the units.
 
-    A unit that is added and one that is removed are two pairs.
+    Adding a unit and removing a unit are two different pairs.
     """
 
     condition = "hidden-sample"
@@ -55,31 +55,31 @@ class HiddenSample(BaseMechanism):
     @property
     @abstractmethod
     def most_likely(self) -> float:
-        """At most this is the probability that a unit is in the sample, or in an answer."""
+        """An upper bound on the probability that a unit is in the sample, or in an answer."""
 
     @property
     def expected_share(self) -> float:
-        """The part of a sum over all units that is in the sample on average."""
+        """The expected fraction of units in the sample."""
         return self.most_likely
 
 
 class Around(HiddenSample):
-    """One with a mechanism inside, which gives it its noise and its sensitivity."""
+    """A mechanism with an inner mechanism, which determines its noise and its sensitivity."""
 
-    #: Whether another unit may be in the sample because a given one is not: the inner sensitivity is then
-    #: that of replacing a unit, whatever the ledger's relation.
+    #: Whether another unit may replace a given unit in the sample: the inner sensitivity is then the
+    #: replace-one sensitivity, under every relation.
     swaps: ClassVar[bool] = False
 
     mechanism: BaseMechanism
 
     @property
     def drawn_by_caller(self) -> bool:
-        """Whether that holds for the inner mechanism: then the sample is the caller's too."""
+        """Whether the caller draws the inner mechanism's outputs, and then also the sample."""
         return self.mechanism.drawn_by_caller
 
     @property
     def summed(self) -> Calibrated:
-        """The inner mechanism, where it adds noise to a sum; raises `InvalidParameter` where it does not."""
+        """The inner mechanism; raises `InvalidParameter` if it does not add noise to a sum."""
         if isinstance(self.mechanism, Calibrated):
             return self.mechanism
         what = f"a sample for a {type(self.mechanism).model_fields['kind'].default} mechanism"
@@ -88,25 +88,25 @@ class Around(HiddenSample):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """The inner mechanism's: that of the sum over whoever was sampled."""
+        """The inner sensitivity, of the sum over the sample."""
         return self.summed.sensitivity
 
     @property
     def declared_sensitivity(self) -> Sensitivity | None:
-        """The inner mechanism's; None where it has none."""
+        """The inner mechanism's sensitivity, or None."""
         return self.mechanism.declared_sensitivity
 
     @property
     def noise(self) -> tuple[str, float] | None:
-        """Name and value of the inner mechanism's noise."""
+        """The name and the value of the inner mechanism's noise."""
         return self.mechanism.noise
 
     def with_noise(self, value: float) -> Self:
-        """The mechanism with other noise in its inner mechanism."""
+        """Return the mechanism with other noise in its inner mechanism."""
         return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
 
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The mechanism with another sensitivity."""
+        """Return the mechanism with another sensitivity."""
         return self.model_copy(update={"mechanism": self.summed.with_sensitivity(sensitivity)})
 
     @property
@@ -121,40 +121,40 @@ class Around(HiddenSample):
 
 
 class SampledSum(Around):
-    """`mechanism` on one sum over a secret sample of its rows, which the curator draws."""
+    """`mechanism` on one sum over a secret sample of its rows; the curator draws the sample."""
 
     released_by = "release_sum"
     drawn_exactly = True
 
     @property
     def sampling(self) -> tuple[tuple[str, Any], ...]:
-        """The fields that decide who is drawn, with their values: mechanisms on one draw have the same."""
+        """The fields that determine the sampling, with their values; mechanisms on one draw share them."""
         beside = {"mechanism", "contribution"}
         return tuple((name, getattr(self, name)) for name in type(self).model_fields if name not in beside)
 
     @abstractmethod
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Which of so many rows are in a sample: [count]."""
+        """Draw a sample of `count` rows, as a mask [count]."""
 
     @abstractmethod
     def sizes(self, count: int) -> Array:
-        """Log probability of each size of a sample of so many rows, [count + 1]; all of a size are alike."""
+        """Return the log probability of each sample size [count + 1]; equal sizes are equally likely."""
 
     @property
     def rows_of_one(self) -> int:
-        """How many rows one unit has at most."""
+        """The largest number of rows of one unit."""
         return 1
 
     def rows(self, contributions: Array, where: str) -> Array:
-        """The rows [m, ...] of the units' contributions [n, ...]; raises `InvalidParameter`."""
+        """Return the rows [m, ...] of the units' contributions [n, ...]; may raise `InvalidParameter`."""
         del where
         return contributions
 
     def require_units(self, count: int, where: str, *, known: bool) -> None:
-        """Raise `InvalidParameter` for so many units; `known`: neighbours have the same number."""
+        """Raise `InvalidParameter` for a wrong number of units; `known`: neighbours have equal numbers."""
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The distance of the sums over all rows, sampled or not, and that of the other units' rows."""
+        """Return the change of the sum over all rows, sampled or not, and the change of other units' rows."""
         found, declared = list(self.mechanism.moves(one, other)), self.sensitivity
         left, right = one[0].rows, other[0].rows
         if left is not None and right is not None:
@@ -162,21 +162,21 @@ class SampledSum(Around):
         return found
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
-        """Over all samples; None where no rows are known, or too many different sums."""
+        """Return the log density over all samples; None without rows, or with too many different sums."""
         rows = queries[0].rows
         found = None if rows is None else self.log_densities(answers[0].output[np.newaxis], rows)
         return None if found is None else float(found[0])
 
     def log_densities(self, outputs: Array, rows: Array) -> Array | None:
-        """Log density of each of the outputs [k, ...] of a sample of the rows [n, ...]; None: not known."""
+        """Return the log density of each output [k, ...] for samples of the rows [n, ...], or None."""
         if not isinstance(self.summed, ValueMechanism):
             return None
         return subsets.log_densities(self.summed, outputs, rows, self.sizes(len(rows)))
 
     def sample(self, rows: OnGrid, *chosen_before: Any) -> Array:
-        """The noisy sum [...] of the sampled ones of the rows [m, ...].
+        """Return the noisy sum [...] of the sampled rows among the rows [m, ...].
 
-        After the rows comes who is sampled [m], where that was drawn before, and then the randomness.
+        The further arguments are the sample's mask [m], if it was drawn before, and the randomness.
         """
         *before, randomness = chosen_before
         chosen = before[0] > 0.0 if before else self.chosen(len(rows.integers), randomness)
@@ -186,18 +186,18 @@ class SampledSum(Around):
 class OnSample(SampledSum):
     """`mechanism` on a secret sample of the units.
 
-    The inner sensitivity bounds the change of a sum when a sampled unit changes, and `contribution` that when
-    one is taken out.
+    The inner sensitivity bounds the change of a sum when a sampled unit changes, and `contribution` bounds
+    the change when a sampled unit is removed.
     """
 
     mechanism: Inner
     contribution: Annotated[Positive, Enlarged] | None = None
 
     def inner_pairs(self) -> tuple[dominating.Inner, dominating.Inner]:
-        """The pairs of a replaced unit, by the sensitivity, and of one taken out, by `contribution`.
+        """Return the pairs of a replaced unit (by the sensitivity) and of a removed one (by `contribution`).
 
-        Neither bounds the other: rows between 1 and 2 change by 1, and 2 are taken out. Where `contribution`
-        is not stated, the sensitivity bounds both.
+        Neither bounds the other: a row between 1 and 2 changes by at most 1, but removing it removes up to 2.
+        Without `contribution` the sensitivity bounds both.
         """
         change: dominating.Inner = self.mechanism.dominating_pair()
         if self.contribution is None or not isinstance(self.mechanism, _Noise):
@@ -207,9 +207,9 @@ class OnSample(SampledSum):
 
 
 class InTurns(Around):
-    """`mechanism` on one sum after another, each over the units whose turn it is; turns are drawn by chance.
+    """`mechanism` on successive sums, each over the units scheduled for it; the schedule is random.
 
-    Row i of every step is the same unit's.
+    Row i belongs to the same unit in every step.
     """
 
     released_by = "sampled_stream"
@@ -224,23 +224,23 @@ class InTurns(Around):
     @property
     @abstractmethod
     def turns(self) -> int:
-        """How many turns there are; they take the steps one after another, again and again."""
+        """The number of groups of units; the groups are scheduled in cyclic order."""
 
     @property
     def taking_part(self) -> float:
-        """The probability with which a unit takes part in a step of its turn."""
+        """The probability that a unit takes part in a step of its group."""
         return 1.0
 
     def takes_part(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Which of so many units take part in their turn, by independent coins: [count]."""
+        """Draw the units that take part in a step of their group, by independent coins: [count]."""
         return (
             randomness.coins(count, self.taking_part) if self.taking_part < 1.0 else np.ones(count, np.bool_)
         )
 
     def answering(self) -> Callable[..., Array]:
-        """A stream of its own, with its units' turns, which takes each step's rows [n, ...] in order.
+        """Return the sampler of one release; it keeps the schedule and adds each step's rows [n, ...].
 
-        A row that no step before had is a new unit, with a turn of its own.
+        A row index that no earlier step had is a new unit; its group is drawn then.
         """
         turns: list[int] = []
         noisy, now = self.mechanism.answering(), [0]
@@ -253,13 +253,13 @@ class InTurns(Around):
             chosen = np.array(turns[:count], dtype=np.int64) == now[0] % self.turns
             chosen[chosen] = self.takes_part(int(chosen.sum()), randomness)
             found = noisy(part(rows, chosen), randomness)
-            now[0] += 1  # only now: a step that was refused is taken again
+            now[0] += 1  # only now: a refused step is repeated
             return found
 
         return answer
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The largest distance of a step's sums over all units, whosever turn it is."""
+        """Return the largest distance of a step's sums over all units, scheduled or not."""
         declared = self.sensitivity
         steps = zip(one[1:], other[1:], strict=True)
         moved = max((distance(declared.norm, a.query - b.query) for a, b in steps), default=0.0)
@@ -269,7 +269,7 @@ class InTurns(Around):
         return [*found, _of_others(known, declared, 1)] if known else found
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
-        """Over all turns; None where no rows are known, or there are too many turns of all units together."""
+        """Return the log density over all schedules; None without rows, or with too many schedules."""
         steps = len(answers) - 1
         if steps == 0:
             return 0.0
@@ -292,9 +292,9 @@ class InTurns(Around):
 def log_likelihood_together(
     mechanisms: Sequence[SampledSum], answers: Sequence[Answer], queries: Queries
 ) -> float | None:
-    """Log density of sums on one sample, one of each mechanism, had `queries` been asked; None: not known.
+    """Return the joint log density of several mechanisms' sums on one sample given `queries`, or None.
 
-    With Gaussian noise, over its deviations, they are one sum of longer rows.
+    Gaussian sums divided by their standard deviations form one sum of longer rows.
     """
     inner = [mechanism.mechanism for mechanism in mechanisms]
     rows = [asked.rows for asked in queries]
@@ -315,29 +315,29 @@ def log_likelihood_together(
 
 
 def _of_others(sides: Sequence[tuple[Array, Array]], declared: Sensitivity, own: int) -> Move:
-    """What other units' rows move: none, but for the rounding of rows that are computed together."""
+    """Return the change of other units' rows; only rounding of jointly computed rows is allowed."""
     rounded = subsets.ROUNDED * declared.value
     most = max(subsets.others_moved(one, other, declared.norm, own, rounded) for one, other in sides)
     return Move(most, 0.0, f"in {declared.norm}, in rows of other units")
 
 
 def part(rows: OnGrid, chosen: NDArray[np.bool_]) -> OnGrid:
-    """The sum [...] of the chosen ones of the rows [n, ...]."""
+    """Return the sum [...] of the chosen rows among the rows [n, ...]."""
     return total(OnGrid(rows.integers[chosen], rows.exponent))
 
 
 class PoissonSampled(OnSample):
-    """`mechanism` on a sum over units, each unit in it with probability `rate`, independently.
+    """`mechanism` on a sum over a Poisson sample: each unit is in it with probability `rate`, independently.
 
-    Obligation: who was sampled stays secret. The inner sensitivity bounds the change of the sum when a
-    sampled unit changes as the relation has it, and `contribution` that when one is taken out: the norm of a
-    unit's own part of the sum, in the inner norm and on the sensitivity's basis. Neither bounds the other.
-    Where `contribution` is left out, the sensitivity bounds both. Pure epsilon, the larger of both, becomes
-    log(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi 2018, Theorem 8 and section 4; the same holds
-    under replace-one, as the sum without the unit is within epsilon of both). Under replace-one Gaussian
-    noise is amplified only where `contribution` is stated: a unit whose part is far from every other shows
-    that it was sampled. An inner mechanism that adds no noise to a sum keeps its guarantee when a sampled
-    unit is taken out as well as when it changes.
+    Obligation: the sample stays secret. The inner sensitivity bounds the change of the sum when a sampled
+    unit changes according to the relation, and `contribution` bounds the change when a sampled unit is
+    removed: the norm of a unit's own part of the sum, in the inner norm and on the sensitivity's basis.
+    Neither bounds the other. Without `contribution` the sensitivity bounds both. Pure epsilon, the larger of
+    both, becomes log(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi 2018, Theorem 8 and section 4; the
+    same holds under replace-one, as the sum without the unit is within epsilon of both). Under replace-one
+    Gaussian noise is amplified only if `contribution` is stated: a unit with a part far from all others shows
+    that it was sampled. An inner mechanism that adds no noise to a sum must keep its guarantee both when a
+    sampled unit is removed and when it changes.
     """
 
     example = fields(rate=0.01, mechanism={"kind": "laplace", "scale": 2.0, "sensitivity": ONE["l1"]})
@@ -351,7 +351,7 @@ class PoissonSampled(OnSample):
         return self.rate
 
     def dominating_pair(self) -> dominating.Sampled | dominating.Batch:
-        """The inner mechanism's pair, sampled at the rate."""
+        """Return the inner mechanism's pairs on a Poisson sample."""
         change, own = self.inner_pairs()
         if not isinstance(change, dominating.Gaussian | dominating.Laplace):
             return dominating.Batch(change, own, self.rate)
@@ -360,9 +360,9 @@ class PoissonSampled(OnSample):
         return dominating.Sampled(change, self.rate, part)
 
     def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
-        """Which rows are in a sample, by an independent coin for each."""
+        """Draw an independent coin for each row."""
         return randomness.coins(count, self.rate)
 
     def sizes(self, count: int) -> Array:
-        """The logarithms of binomial probabilities."""
+        """Return the logarithms of binomial probabilities."""
         return subsets.log_binomial(count, self.rate)

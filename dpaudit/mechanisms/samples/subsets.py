@@ -1,8 +1,7 @@
-"""Noisy sums over a secret sample: their density, summed over all samples, and how far rows move.
+"""Noisy sums over a secret sample: their density as a mixture over all samples, and the change of rows.
 
-The loss of such a sum is that of an adversary who does not know who was sampled, neither of the changed unit
-nor of the others: the density is a mixture over all samples. Equal rows count once, with their number, and
-rows of zeros change nothing but the size of the sample.
+The adversary does not know which units were sampled, so the density is a mixture over all samples. Equal rows
+are enumerated once with their number, and zero rows affect only the size of the sample.
 """
 
 import itertools
@@ -17,19 +16,19 @@ from dpaudit.claims.sensitivity import Norm
 from dpaudit.mechanisms.additive import Gaussian
 from dpaudit.mechanisms.base import Array, ValueMechanism, distance
 
-#: Sums that differ, and turns of all units together: more of them are not enumerated.
+#: The largest number of different sums that are enumerated.
 MOST_SUMS = 4096
-#: What a log density may be off by before sums are subtracted one by one.
+#: The largest error of a log density by cancellation; beyond it, sums are subtracted one by one.
 _CANCELLED = 1e-8
-#: The same of streams, of which each density takes a whole run's items.
+#: The largest number of participation schedules of a stream that are enumerated.
 MOST_TURNS = 512
-#: Rows of one record on both sides may differ by this much of the sensitivity: rounding, where many rows are
-#: computed together.
+#: The rows of an unchanged record may differ by this fraction of the sensitivity, from rounding in jointly
+#: computed rows.
 ROUNDED = 1e-6
 
 
 def log_binomial(count: int, rate: float) -> Array:
-    """Log probability of each number of heads of so many coins: [count + 1]."""
+    """Return the log probability of each number of heads among `count` coins: [count + 1]."""
     heads = np.arange(count + 1.0)
     if rate >= 1.0:
         return np.where(heads == count, 0.0, -np.inf)
@@ -37,10 +36,10 @@ def log_binomial(count: int, rate: float) -> Array:
 
 
 def log_densities(mechanism: ValueMechanism, outputs: Array, rows: Array, sizes: Array) -> Array | None:
-    """Log densities of noisy sums [k, ...] of a sample of the rows [n, ...]: [k].
+    """Return the log densities [k] of noisy sums [k, ...] over a sample of the rows [n, ...].
 
-    `sizes` [n + 1] has the log probability of each size of the sample, and all samples of one size are
-    equally likely. None: there are more than `MOST_SUMS` different sums.
+    `sizes` [n + 1] holds the log probability of each sample size; samples of one size are equally likely.
+    Returns None for more than `MOST_SUMS` different sums.
     """
     flat = _flat(rows)
     kept = flat[flat.any(axis=1)]
@@ -57,10 +56,11 @@ def log_densities(mechanism: ValueMechanism, outputs: Array, rows: Array, sizes:
 def log_sum(
     densities: Callable[[Array], float], units: Sequence[Sequence[tuple[float, Array]]], items: Array
 ) -> float | None:
-    """Log of the mixture over all units' parts in the items of a stream.
+    """Return the log of the mixture over all participation schedules of the units in a stream.
 
-    For each unit, its possible parts [steps] with their log probabilities; `items` [steps, n, ...] are the
-    units' rows. `densities` is the log density given the sums [steps, ...] of those who take part.
+    `units` holds, for each unit, its possible schedules [steps] with their log probabilities; `items`
+    [steps, n, ...] are the units' rows; `densities` maps the sums [steps, ...] of participating units to a
+    log density. Returns None for more than `MOST_TURNS` schedules.
     """
     if math.prod(map(len, units)) > MOST_TURNS:
         return None
@@ -73,10 +73,10 @@ def log_sum(
 
 
 def parts(steps: int, turns: int, rate: float) -> list[tuple[float, Array]] | None:
-    """In which steps a unit takes part, [steps] of 0 and 1, each with its log probability.
+    """Return a unit's possible participation schedules, [steps] of 0 and 1, with their log probabilities.
 
-    Its turn is every `turns` steps, from one of the first `turns` on, all equally likely; in each of them it
-    takes part with the probability `rate`. None: there are more than `MOST_TURNS`.
+    The unit is scheduled every `turns` steps, from a uniform one of the first `turns` steps on; in each of
+    these steps it takes part with probability `rate`. Returns None for more than `MOST_TURNS` schedules.
     """
     found: dict[bytes, tuple[float, Array]] = {}
     for first in range(turns):
@@ -93,12 +93,11 @@ def parts(steps: int, turns: int, rate: float) -> list[tuple[float, Array]] | No
 
 
 def others_moved(one: Array, other: Array, norm: Norm, own: int, rounded: float = 0.0) -> float:
-    """How far all rows together move between two sides, but for the `own` ones that move most.
+    """Return the total change of rows between two data sets, except the `own` rows that change most.
 
-    A row that moves by at most `rounded` does not.
-
-    Rows that both sides have do not move, in whatever order they come; the others are aligned in order, or by
-    their size, whichever is less. A row that has no counterpart moves as far as it is long.
+    Changes of at most `rounded` are ignored. Rows that both data sets have do not change, in any order. The
+    others are aligned in their order or by size, whichever gives the smaller total. A row without a
+    counterpart changes by its norm.
     """
     left, right = _flat(one), _flat(other)
     left, right = _without(left, right), _without(right, left)
@@ -108,7 +107,7 @@ def others_moved(one: Array, other: Array, norm: Norm, own: int, rounded: float 
     for first, second in ((left, right), (_in_order(left), _in_order(right))):
         long, short = (first, second) if len(first) >= len(second) else (second, first)
         gap = len(long) - len(short)
-        # The counterparts of the long side's rows: the short side's, with a gap where that costs least.
+        # Align the longer side with the shorter one, with a gap at the place of least cost.
         ahead, behind = (_distances(long[shift : shift + len(short)], short, norm) for shift in (0, gap))
         place = int(np.argmin(np.append(0.0, ahead.cumsum()) - np.append(0.0, behind.cumsum())))
         alone = _distances(long[place : place + gap], np.zeros_like(long[:gap]), norm)
@@ -119,7 +118,7 @@ def others_moved(one: Array, other: Array, norm: Norm, own: int, rounded: float 
 
 
 def moved_rows(one: Array, other: Array) -> tuple[Array, Array]:
-    """The rows that only one side has, and those that only the other has: [n, ...] each."""
+    """Return the rows that only `one` has, and the rows that only `other` has: [n, ...] each."""
     flat, twin = _flat(one), _flat(other)
     left, right = _without(flat, twin), _without(twin, flat)
     return left.reshape(len(left), *one.shape[1:]), right.reshape(len(right), *other.shape[1:])
@@ -130,7 +129,7 @@ def _flat(rows: Array) -> Array:
 
 
 def _without(rows: Array, others: Array) -> Array:
-    """The rows but for those that the others have too, as often as they have them; in their order."""
+    """Return the multiset difference of rows, in the order of the first."""
     left: dict[bytes, int] = {}
     for row in others:
         left[row.tobytes()] = left.get(row.tobytes(), 0) + 1
@@ -152,11 +151,11 @@ def _distances(rows: Array, others: Array, norm: Norm) -> Array:
 
 
 def _distinct(rows: Array) -> tuple[Array, NDArray[np.int64]]:
-    """The different rows, and how often each is there."""
+    """Return the distinct rows, and the number of occurrences of each."""
     first: dict[bytes, int] = {}
     numbers: list[int] = []
     places: list[int] = []
-    for place, row in enumerate(rows + 0.0):  # no zero of its own sign
+    for place, row in enumerate(rows + 0.0):  # turns -0.0 into 0.0
         at = first.setdefault(row.tobytes(), len(numbers))
         if at == len(numbers):
             numbers.append(0)
@@ -167,7 +166,7 @@ def _distinct(rows: Array) -> tuple[Array, NDArray[np.int64]]:
 
 @lru_cache(maxsize=64)
 def _counts(numbers: tuple[int, ...]) -> tuple[NDArray[np.int64], Array]:
-    """How many of each different row a sample has [k, rows], and log of the number of such samples [k]."""
+    """Return all counts of the distinct rows in a sample [k, rows], and the log numbers of samples [k]."""
     shape = [number + 1 for number in numbers]
     counts = np.indices(shape).reshape(len(shape), math.prod(shape)).T
     alike = np.zeros(len(counts))
@@ -177,15 +176,15 @@ def _counts(numbers: tuple[int, ...]) -> tuple[NDArray[np.int64], Array]:
 
 
 def _log_weights(count: int, kept: int, sizes: Array) -> Array:
-    """Log probability of each sample of so many kept rows, whatever zeros it has: [kept + 1]."""
-    one = sizes - _log_choices(count)  # of one sample of each size
+    """Return the log probability of a sample's nonzero rows, by their number: [kept + 1]."""
+    one = sizes - _log_choices(count)  # log probability of a single sample of each size
     zeros = _log_choices(count - kept)
     return np.array([np.logaddexp.reduce(one[size : size + len(zeros)] + zeros) for size in range(kept + 1)])
 
 
 @lru_cache(maxsize=256)
 def _log_choices(count: int) -> Array:
-    """Log of the number of subsets of each size: [count + 1]."""
+    """Return the log of the number of subsets of each size: [count + 1]."""
     whole = math.lgamma(count + 1)
     found = np.array([whole - math.lgamma(k + 1) - math.lgamma(count - k + 1) for k in range(count + 1)])
     found.setflags(write=False)
@@ -195,14 +194,14 @@ def _log_choices(count: int) -> Array:
 def _log_densities(
     mechanism: ValueMechanism, outputs: Array, distinct: Array, counts: NDArray[np.int64]
 ) -> Array:
-    """Log density of each output for each sum of so many of the different rows: [outputs, k]."""
+    """Return the log density of each output for each combination of the distinct rows: [outputs, k]."""
     if isinstance(mechanism, Gaussian):
-        # |output - counts rows|^2 by inner products: samples are many, and rows long.
+        # Compute |output - counts rows|^2 by inner products, because there are many samples and long rows.
         noisy = _flat(outputs) / mechanism.sigma
         products = (distinct / mechanism.sigma) @ np.concatenate([distinct / mechanism.sigma, noisy]).T
         lengths = np.einsum("ki,ij,kj->k", counts, products[:, : len(distinct)], counts, optimize=True)
         sizes = (noisy**2).sum(axis=1)[:, np.newaxis] + lengths
-        # Sums that are far longer than the noise cancel; those are subtracted from the outputs one by one.
+        # For sums far longer than the noise this form cancels; these are subtracted one by one below.
         if float(sizes.max(initial=0.0)) * (noisy.shape[1] + 16) * 2.0**-52 <= _CANCELLED:
             squares = np.maximum(sizes - 2.0 * products[:, len(distinct) :].T @ counts.T, 0.0)
             constant = noisy.shape[1] * (0.5 * math.log(2.0 * math.pi) + math.log(mechanism.sigma))

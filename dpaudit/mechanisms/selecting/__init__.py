@@ -1,1 +1,1 @@
-"""Mechanisms that release a choice, comparisons or counts, and no noisy numbers behind them."""
+"""Mechanisms that release a choice, comparisons or counts, without the noisy numbers."""

@@ -1,4 +1,4 @@
-"""Integrals of log-concave functions over the line, for the probabilities of comparisons of noisy numbers."""
+"""Integrals of log-concave functions over the real line, for probabilities of noisy comparisons."""
 
 import functools
 from collections.abc import Callable
@@ -7,32 +7,32 @@ import numpy as np
 
 from dpaudit.mechanisms.base import Array
 
-#: Beyond the points where the logarithm has fallen by so much there is less than 1e-20 of the integral.
+#: Integration ends where the logarithm has fallen by this much; the rest is below 1e-20 of the integral.
 _FALL = 50.0
 _PANELS, _NODES = 32, 24
-#: Evaluations of one factor of the integrand that are worth it.
+#: The largest number of evaluations of one factor of the integrand.
 _MOST_WORK = 1 << 21
 _MOST_KINKS = 1024
 
 
 @functools.lru_cache(maxsize=8)
 def gauss_legendre(nodes: int) -> tuple[Array, Array]:
-    """The nodes in (-1, 1) and the weights: [nodes] each."""
+    """Return the Gauss-Legendre nodes in (-1, 1) and their weights: [nodes] each."""
     found: tuple[Array, Array] = np.polynomial.legendre.leggauss(nodes)
     return found
 
 
 def log_integral(log_of: Callable[[Array], Array], kinks: Array, width: float) -> float | None:
-    """The logarithm of the integral of exp(log_of); None where that would take too long.
+    """Return the logarithm of the integral of exp(log_of), or None if it would take too long.
 
-    Composite Gauss-Legendre quadrature, good to about 1e-12 relative to the integral.
+    The method is composite Gauss-Legendre quadrature, with a relative error of about 1e-12.
 
     Args:
-        log_of: a concave function that falls at least linearly to either side, [n] -> [n]; each of its values
-            costs about one operation for each kink.
-        kinks: [m], m at least 1: where a factor of the integrand has its centre, and may not be smooth.
-        width: the scale on which the factors vary, and beyond a few of which they are exponentials of
-            polynomials of degree 2 at most.
+        log_of: a concave function that falls at least linearly on both sides, [n] -> [n]; one value costs
+            about one operation for each kink.
+        kinks: [m], m at least 1: the centres of the integrand's factors, where they may not be smooth.
+        width: the scale on which the factors vary; beyond a few widths they are exponentials of polynomials
+            of degree at most 2.
     """
     if len(kinks) > _MOST_KINKS:
         return None
@@ -60,7 +60,7 @@ def log_integral(log_of: Callable[[Array], Array], kinks: Array, width: float) -
 def _support(
     log_of: Callable[[Array], Array], first: float, last: float, width: float
 ) -> tuple[float, float]:
-    """Ends of an interval that holds the function's largest value; at the ends it is `_FALL` less."""
+    """Return an interval around the function's maximum; at its ends the function is `_FALL` lower."""
     reach = width
     while True:  # the function rises towards its mode from both ends
         low, high = first - reach, last + reach
@@ -84,8 +84,8 @@ def _support(
 
 
 def _fallen(log_of: Callable[[Array], Array], mode: float, step: float, least: float) -> float:
-    """Where, from the mode on, the function has fallen to `least`, at most twice too far away."""
-    # Narrow where many factors are multiplied: begin well inside.
+    """Return a point where the function is below `least`, at most twice as far from the mode as necessary."""
+    # With many factors the function is narrow, so begin near the mode.
     distances = step * 2.0 ** np.arange(-20.0, 1000.0, 1.0)
     for block in np.array_split(distances[np.abs(distances) < 1e300], 32):
         fallen = np.flatnonzero(~(log_of(mode + block) > least))

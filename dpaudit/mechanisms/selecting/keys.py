@@ -1,4 +1,4 @@
-"""Which keys are released of a table whose keys are private: those with enough units, after noise."""
+"""Selection of the keys of a table with private keys: noise decides which keys have enough units."""
 
 import functools
 import json
@@ -17,30 +17,30 @@ from dpaudit.models import Count, Fraction, Positive
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import Randomness
 
-#: One value, or several, of each key.
+#: Keys; each is a tuple of one or more values.
 Keys: TypeAlias = Sequence[tuple[Any, ...]]
 
-#: Steps to 1 of the whole numbers that probabilities are computed in.
+#: Probabilities are computed as whole multiples of 1/`_ONE`.
 _ONE: Final = 2**128
-#: Units past which the probability stays what it is.
+#: Beyond this number of units the probability stays the same.
 _MOST_UNITS: Final = 1_000_000
 
 
 class KeySelection(BaseMechanism):
-    """Each key that has units, kept or left out by chance: never one without units, surely one with many.
+    """A random selection of keys by their numbers of units: a key without units is never selected.
 
-    `method` says how. ``optimal`` keeps a key of n units with the largest probability that any mechanism can
-    that treats keys alike and is (a, b)-DP for one of them, a = epsilon/changes, b = delta/changes
-    (Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1): p(0) = 0 and p(n + 1) = min(e^a p(n) + b, 1 -
-    e^-a (1 - p(n) - b), 1), rounded down. That each coin is (a, b)-DP is these two inequalities, and, as p
-    does not fall, the other two; the proof needs no optimality. ``laplace`` and ``gaussian`` keep a key whose
-    noisy number of units reaches a threshold. For keys that both tables have, the noisy numbers are then
-    epsilon-DP, or (epsilon, delta/2)-DP (Balle and Wang 2018, Theorem 8). Keys that one table lacks have one
-    unit in the other, and the probability that any of them is kept is at most delta, or delta/2.
+    `method` is the rule. ``optimal`` selects a key of n units with the largest probability of all mechanisms
+    that treat keys alike and are (a, b)-DP for one key, a = epsilon/changes, b = delta/changes (Desfontaines,
+    Voss, Gipson and Mandayam 2022, Theorem 1): p(0) = 0 and p(n + 1) = min(e^a p(n) + b, 1 - e^-a (1 - p(n) -
+    b), 1), rounded down. These two inequalities and the monotonicity of p show that each coin is (a, b)-DP;
+    the proof does not need optimality. ``laplace`` and ``gaussian`` select a key if its noisy number of units
+    reaches a threshold. For keys in both tables, the noisy numbers are then epsilon-DP or (epsilon,
+    delta/2)-DP (Balle and Wang 2018, Theorem 8). A key that is missing from one table has one unit in the
+    other, and the probability that any such key is selected is at most delta or delta/2.
 
     Obligation: between neighbouring data sets the number of units of at most `changes` keys differs, by one
     each; then the selection is (epsilon, delta)-DP (Desfontaines, Voss, Gipson and Mandayam 2022, Section 2,
-    for ``optimal`` and one key). `Table.select_keys` sees to that by its bounds.
+    for ``optimal`` and one key). `Table.select_keys` ensures this by its bounds.
     """
 
     released_by = "release_keys"
@@ -56,20 +56,20 @@ class KeySelection(BaseMechanism):
     changes: Count
 
     def dominating_pair(self) -> dominating.Approx:
-        """The pair of the (epsilon, delta) guarantee."""
+        """Return the pair of the (epsilon, delta) guarantee."""
         return dominating.Approx(self.epsilon, self.delta)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """As of any (epsilon, delta)-DP mechanism."""
+        """Return the group guarantee of any (epsilon, delta)-DP mechanism."""
         held = OpaqueApproxDP(epsilon=self.epsilon, delta=self.delta, justification=self.kind)
         group, count = held.for_group(size, times)
         return self.model_copy(update={"epsilon": group.epsilon, "delta": group.delta}), count
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """None: the possible outputs are not known."""
+        """Return None: the possible outputs are unknown."""
 
     def sample(self, units: Array, encoded: Array, randomness: Randomness) -> Array:
-        """The keys that are kept, encoded, from the number of units of every key, [n], and all n keys."""
+        """Return the selected keys, encoded, from the number of units of every key [n] and all n keys."""
         keys = decoded(encoded)
         require_counted(keys, units)
         kept = self._kept(units, randomness)
@@ -90,17 +90,17 @@ class KeySelection(BaseMechanism):
         return np.asarray((draw(exact, scale) >= threshold) & (units > 0))
 
     def probabilities(self, most: int) -> tuple[float, ...]:
-        """p(0), p(1), ... of ``optimal``, up to p(`most`) or to where they stay the same."""
+        """Return p(0), p(1), ... of ``optimal``, up to p(`most`) or until they stay the same."""
         chances = _chances(self.epsilon, self.delta, self.changes)
         return chances if most >= len(chances) else chances[: most + 1]
 
     def noise_and_threshold(self) -> tuple[float, float]:
-        """The noise's scale, and the least noisy number of units at which a key is kept, of the other two."""
+        """Return the noise scale and the threshold of ``laplace`` or ``gaussian``."""
         return _thresholded(self.method, self.epsilon, self.delta, self.changes)
 
 
 def require_counted(keys: Keys, units: Array) -> None:
-    """Raise `InvalidParameter` unless there is a whole number of units for each key, and each key once."""
+    """Raise `InvalidParameter` unless each key occurs once, with a whole number of units."""
     whole = units.shape == (len(keys),) and bool(((units == np.rint(units)) & (units >= 0)).all())
     if not whole or len(set(keys)) < len(keys):
         what, remedy = (
@@ -111,10 +111,10 @@ def require_counted(keys: Keys, units: Array) -> None:
 
 
 def encode(keys: Keys) -> Array:
-    """Keys as the bytes of a JSON list, each byte a number.
+    """Return the keys as the bytes of a JSON list, each byte as a number.
 
     Raises:
-        InvalidParameter: a key is of anything else than text, whole numbers, and yes or no.
+        InvalidParameter: a key holds a value other than text, a whole number or a boolean.
     """
     strange = [one for key in keys for one in key if type(one) not in {str, int, bool}]
     if strange:
@@ -128,10 +128,10 @@ def encode(keys: Keys) -> Array:
 
 
 def decoded(encoded: Array) -> list[tuple[Any, ...]]:
-    """The keys that were encoded; none for bytes that are all 0.
+    """Return the encoded keys; no keys for bytes that are all 0.
 
     Raises:
-        InvalidParameter: they are no such list.
+        InvalidParameter: the bytes are not an encoded list of keys.
     """
     text = encoded.astype(np.uint8).tobytes().strip(b"\0")
     try:
@@ -142,7 +142,7 @@ def decoded(encoded: Array) -> list[tuple[Any, ...]]:
 
 @functools.lru_cache(maxsize=8)
 def _chances(epsilon: float, delta: float, changes: int) -> tuple[float, ...]:
-    """All p(n) until they stay the same, each a double that keeps both inequalities with the one before."""
+    """Return all p(n) until they stay the same; each double satisfies both inequalities."""
     growth = _exponential_below(min(Exact(epsilon) / changes, Exact(64)))
     slack = math.floor(Exact(delta) / changes * _ONE)
     chances, p = [0.0], 0
@@ -163,7 +163,7 @@ def _chances(epsilon: float, delta: float, changes: int) -> tuple[float, ...]:
 
 
 def _exponential_below(x: Exact) -> int:
-    """e^x in steps of 1/`_ONE`, rounded down: sums of the series are below it, and so are their squares."""
+    """Return e^x in units of 1/`_ONE`, rounded down: partial sums and their squares are lower bounds."""
     halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 1)
     small = math.floor(x / 2**halvings * _ONE)
     total = term = _ONE
@@ -177,10 +177,10 @@ def _exponential_below(x: Exact) -> int:
 
 @functools.lru_cache(maxsize=8)
 def _thresholded(method: str, epsilon: float, delta: float, changes: int) -> tuple[float, float]:
-    """Scale and threshold, each a little larger than it must be."""
+    """Return scale and threshold, each slightly larger than necessary."""
     if method == "laplace":
         scale = changes / epsilon * (1 + 1e-12)
-        # One unit's noise reaches it with probability delta/changes; at least 1 where that exceeds a half.
+        # A key of one unit reaches it with probability delta/changes; it is at least 1 if that exceeds 1/2.
         return scale, 1.0 + scale * max(math.log(changes / (2 * delta)), 0.0) * (1 + 1e-9) + 1e-9 * scale
     sigma = _least(lambda s: _gaussian_delta(math.sqrt(changes) / s, epsilon) <= delta / 2)
     distance = _least(lambda t: 0.5 * math.erfc(t / math.sqrt(2)) * (1 + 1e-9) <= delta / (2 * changes))
@@ -188,7 +188,7 @@ def _thresholded(method: str, epsilon: float, delta: float, changes: int) -> tup
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """An upper bound on the delta at epsilon of N(mu, 1) against N(0, 1) (Balle and Wang 2018, Theorem 8)."""
+    """Return an upper bound on delta of N(mu, 1) against N(0, 1) (Balle and Wang 2018, Theorem 8)."""
     above = 0.5 * math.erfc((epsilon / mu - mu / 2) / math.sqrt(2))
     exponent, beyond = epsilon, 0.5 * math.erfc((epsilon / mu + mu / 2) / math.sqrt(2))
     below = math.exp(exponent) * beyond if exponent < 700 else 0.0
@@ -196,7 +196,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def _least(enough: Callable[[float], bool]) -> float:
-    """A number at which it is enough, at most 1e-9 of itself above the least; it is enough for all larger."""
+    """Return a number that satisfies a monotone condition, at most 1e-9 (relative) above the least one."""
     low, high = 0.0, 1.0
     while not enough(high):
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""Report noisy max: which of finitely many noisy numbers is the largest, and nothing else about them."""
+"""Report noisy max: the index of the largest of finitely many noisy numbers."""
 
 import math
 from fractions import Fraction
@@ -12,30 +12,30 @@ from dpaudit.mechanisms.selecting.integrals import gauss_legendre, log_integral
 from dpaudit.mechanisms.selection import Choice
 from dpaudit.noise.randomness import Randomness
 
-#: Nodes for a product of linear factors: exact up to 128 of them, and for more see `log_probability`.
+#: Quadrature nodes for a product of linear factors: exact for up to 128 factors; see `log_probability`.
 _NODES = 64
-#: With Laplace noise the probabilities of more candidates are left out: each takes milliseconds.
+#: With Laplace noise and more candidates, probabilities are not computed: each takes milliseconds.
 _MOST_WITH_LAPLACE = 128
-#: Beyond this over the sum of the weights there is less than e^-60 of the integral.
+#: Beyond this number divided by the sum of the weights, less than e^-60 of the integral remains.
 _REACH = 60.0
 
 
 class ReportNoisyMax(Choice):
-    """The index where log weight plus independent noise of scale 1 is largest; `noise_law` names the noise.
+    """The index of the largest log weight plus independent noise of scale 1; `noise_law` names the noise.
 
-    With exponential noise that is permute-and-flip: in random order, a candidate whose log weight is d below
-    the largest is taken with probability e^-d (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021). At
-    the same epsilon its expected score is never below that of the exponential mechanism, which Gumbel noise
-    gives (McKenna and Sheldon 2020, Theorem 2).
+    With exponential noise this is permute-and-flip: candidates are visited in random order, and a candidate
+    with a log weight d below the largest is accepted with probability e^-d (Ding, Kifer, Saghaian, Steinke,
+    Wang, Xiao and Zhang 2021). At the same epsilon its expected score is at least the expected score of the
+    exponential mechanism, which corresponds to Gumbel noise (McKenna and Sheldon 2020, Theorem 2).
 
-    Obligation: between neighbouring data sets the change of the log weights varies by at most epsilon
+    Obligation: between neighbouring data sets the changes of the log weights have a range of at most epsilon
     over the candidates; then the choice is epsilon-DP (McKenna and Sheldon 2020, Theorem 1; for Laplace
     noise Dwork and Roth 2014, Claim 3.9). Proof for both: given all other noise, a candidate is chosen if
-    its own noise passes a threshold, which moves by at most epsilon, and -log P(noise > x) has a slope of at
-    most 1. Scores of sensitivity s meet it with w = epsilon score/(2 s), and with w = epsilon score/s if one
-    unit moves all of them in one direction. Its range is not bounded by epsilon: of two candidates with equal
-    log weights, moved by half of epsilon in opposite directions, the losses are epsilon and
-    -log(2 - e^-epsilon).
+    its own noise exceeds a threshold; the threshold changes by at most epsilon, and -log P(noise > x) has a
+    slope of at most 1. Scores of sensitivity s satisfy the condition with w = epsilon score/(2 s), and with
+    w = epsilon score/s if one unit moves all scores in one direction. The range of the loss is not bounded by
+    epsilon: for two candidates with equal log weights that change by epsilon/2 in opposite directions, the
+    losses are epsilon and -log(2 - e^-epsilon).
     """
 
     example = fields(epsilon=0.5, noise_law="exponential")
@@ -44,7 +44,7 @@ class ReportNoisyMax(Choice):
     noise_law: Literal["exponential", "laplace"] = "exponential"
 
     def dominating_pair(self) -> dominating.Pure:
-        """The pair that dominates every epsilon-DP pair."""
+        """Return the pair that dominates every epsilon-DP pair."""
         return dominating.Pure(self.epsilon)
 
     def sample(
@@ -55,13 +55,13 @@ class ReportNoisyMax(Choice):
         return np.array(float(draw(log_weights, exactly)))
 
     def log_probability(self, index: int, log_weights: Array) -> float | None:
-        """As `Choice.log_probability`, good to about 1e-12; None for too many candidates with Laplace noise.
+        """Return the log probability up to about 1e-12, or None for too many candidates with Laplace noise.
 
-        With exponential noise and p_j = exp(w_j - max w): candidate i is taken if its coin of p_i shows heads
-        and it comes first among those whose coins do, hence with probability p_i times the integral of the
-        product of 1 - p_j t, j other than i, over t in [0, 1]. That is a polynomial. For S the sum of the
-        p_j, its modulus at a point of the complex plane d away from [0, 1] is at most e^(S d); hence with
-        `_NODES` nodes on [0, min(1, 60/S)] the quadrature's error is below e^-60.
+        Let the noise be exponential and p_j = exp(w_j - max w). Candidate i is chosen if its coin, of
+        probability p_i, is heads and it comes first among the candidates with heads. This has probability p_i
+        times the integral over t in [0, 1] of the product of 1 - p_j t over all j other than i, a polynomial.
+        For S the sum of these p_j, its modulus at a complex point at distance d from [0, 1] is at most
+        e^(S d); hence `_NODES` nodes on [0, min(1, 60/S)] give a quadrature error below e^-60.
         """
         if self.noise_law == "laplace":
             return _laplace(index, log_weights)

@@ -1,4 +1,4 @@
-"""Answers of many users, each randomized on its own, of which only how often each was given comes out."""
+"""Shuffled answers: every user's answer is randomized locally, and only the counts are released."""
 
 import math
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from dpaudit.noise.randomness import Randomness
 
 
 class Shuffled(BaseMechanism):
-    """One answer of each of `users` users, randomized by `local`, in secret random order.
+    """One answer from each of `users` users, randomized by `local`, in secret random order.
 
-    That order shows no more than how often each answer was given, which is what comes out.
+    In random order the answers reveal only the count of each answer; the counts are the output.
 
-    Obligation: every user's answer is randomized by an independent run of `local`, which is epsilon0-DP
-    for that user alone, and nothing else tells whose an answer is; between neighbouring data sets the answer
-    of one user differs. For any such mechanism the profile is at most that of C + 1 fair coins of which one
-    shows heads with probability e^epsilon0/(e^epsilon0 + 1) or 1/(e^epsilon0 + 1), with C binomial, of
-    users - 1 trials with probability e^-epsilon0 (Feldman, McMillan and Talwar 2021, Theorem 3.1). With
-    randomized response among k categories another user's answer is drawn anew, as a fair coin between the
-    two answers in question, with probability 2/(e^epsilon0 + k - 1), and the user's own is one of these two
-    with probability (e^epsilon0 + 1)/(e^epsilon0 + k - 1) (after Balle, Bell, Gascon and Nissim 2019). Either
-    is an upper bound, and no more than that. (Theorems 3.1 and 3.2 of Feldman,
-    McMillan and Talwar 2023 do not hold for every mechanism, by their errata, and are not used.)
+    Obligation: every user's answer is randomized by an independent run of `local`, which is epsilon0-DP for
+    that user, and nothing else links an answer to its user; between neighbouring data sets the answer of one
+    user differs. For any such mechanism the privacy profile is at most the profile of C + 1 coins: C fair
+    coins, and one with heads probability e^epsilon0/(e^epsilon0 + 1) or 1/(e^epsilon0 + 1). C is binomial
+    with users - 1 trials of probability e^-epsilon0 (Feldman, McMillan and Talwar 2021, Theorem 3.1). With
+    randomized response among k categories, another user's answer is a fair coin between the two answers in
+    question with probability 2/(e^epsilon0 + k - 1), and the user's own answer is one of these two with
+    probability (e^epsilon0 + 1)/(e^epsilon0 + k - 1) (after Balle, Bell, Gascon and Nissim 2019). Both are
+    upper bounds and may not be tight. (According to their errata, Theorems 3.1 and 3.2 of Feldman, McMillan
+    and Talwar 2023 do not hold for every mechanism; they are not used.)
     """
 
     released_by = "release_shuffled"
@@ -46,18 +46,18 @@ class Shuffled(BaseMechanism):
     users: Count
 
     def dominating_pair(self) -> dominating.Shuffled:
-        """By the mechanism's epsilon, and its categories if it is randomized response."""
+        """Return the pair for the local epsilon, and for the categories of randomized response."""
         categories = self.local.categories if isinstance(self.local, RandomizedResponse) else None
         return dominating.Shuffled(self.local.epsilon, self.users, categories)
 
     def lacks(self, trust: TrustModel) -> str | None:
-        """As `BaseMechanism.lacks`; under joint trust all other users together know their own answers."""
+        """As `BaseMechanism.lacks`; joint trust lacks it too: all other users together know their answers."""
         if trust is TrustModel.JOINT:
             return "keep the other users' answers from one another"
         return super().lacks(trust)
 
     def require_fits(self, answers: Array, where: str) -> RandomizedResponse:
-        """The local mechanism; raises `InvalidParameter` unless it can randomize these answers, [users]."""
+        """Return the local mechanism; raises `InvalidParameter` if it cannot randomize these answers."""
         if not isinstance(self.local, RandomizedResponse):
             why = "a guarantee alone does not say how to randomize"
             remedy = "shuffle randomized response, or write the ledger line by hand"
@@ -71,12 +71,12 @@ class Shuffled(BaseMechanism):
         return self.local
 
     def sample(self, answers: Array, randomness: Randomness) -> Array:
-        """How often each category is given, [categories], once every answer [users] was randomized."""
+        """Randomize every answer [users], and return the count of each category [categories]."""
         local = self.require_fits(answers, "sample")
         return counted(local.sample(answers, randomness), local.categories)
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
-        """Log probability of the counts; None for more than two categories."""
+        """Return the log probability of the counts, or None for more than two categories."""
         counts, given = answers[0].output, queries[0].query
         local = self.local
         if not isinstance(local, RandomizedResponse) or local.categories != 2:
@@ -84,7 +84,7 @@ class Shuffled(BaseMechanism):
         ones, found = int(given.sum()), float(counts[1])
         if not (found.is_integer() and 0 <= found <= self.users and counts.sum() == self.users):
             return -math.inf
-        # So many of the ones were kept, and the others of the found ones are zeros that were not.
+        # `kept` of the true ones were kept; the other released ones are changed zeros.
         fewest, most = max(0.0, found - (self.users - ones)), min(float(ones), found)
         kept = fewest + np.arange(most - fewest + 1.0)
         log_keep = -math.log1p(math.exp(-local.epsilon))
@@ -93,15 +93,15 @@ class Shuffled(BaseMechanism):
         return float(np.logaddexp.reduce(terms))
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """How many users' answers differ."""
+        """Return the number of users with different answers."""
         return [Move(float(np.count_nonzero(one[0].query - other[0].query)), 1.0, "in changed answers")]
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """Not known: counts add up to the number of users."""
+        """Return None: a possible output is a table of counts that add up to the number of users."""
 
 
 def counted(answers: Array, categories: int) -> Array:
-    """How often each category 0 .. categories - 1 is given: [categories]."""
+    """Return the count of each category 0 .. categories - 1: [categories]."""
     return np.bincount(answers.astype(np.int64), minlength=categories).astype(np.float64)
 
 

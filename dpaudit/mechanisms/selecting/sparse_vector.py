@@ -1,4 +1,4 @@
-"""Sparse vector: which of many values lie above a threshold, at the price of those that do."""
+"""Sparse vector: comparisons of many values with a threshold; only above-threshold answers cost."""
 
 import functools
 import math
@@ -23,10 +23,10 @@ from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 
 class AboveThreshold(Calibrated):
-    """Whether values reach a threshold, one after another, until `answers` of them did.
+    """Successive comparisons of values with a threshold, until `answers` values have reached it.
 
-    The threshold gets noise once, and each value noise of its own. `monotone`: one unit moves all values in
-    one direction.
+    The threshold gets noise once, and each value gets independent noise. `monotone`: one unit moves all
+    values in one direction.
     """
 
     released_by = "sparse_vector"
@@ -43,11 +43,11 @@ class AboveThreshold(Calibrated):
 
     @property
     def sides(self) -> int:
-        """How far a value may move against a threshold that moves along, in multiples of the sensitivity."""
+        """The largest change of a value relative to the shifted threshold, in sensitivities."""
         return 1 if self.monotone else 2
 
     def level(self, randomness: Randomness) -> Level:
-        """The noise of a threshold; raises `InvalidParameter` where a scale is no double above 0."""
+        """Draw a threshold's noise; raises `InvalidParameter` if a scale is not a finite double above 0."""
         if not all(0.0 < scale < math.inf for scale in self.scales):
             what = f"noise of scales {self.scales}"
             raise InvalidParameter(
@@ -56,7 +56,7 @@ class AboveThreshold(Calibrated):
         return randomness.level(self.law, self.scales[0])
 
     def answering(self) -> Callable[..., Array]:
-        """A level of its own, which stays secret and the same for all values."""
+        """Return the sampler of one release; it keeps one secret threshold noise for all values."""
         levels: list[Level] = []
         scale = self.scales[1]
 
@@ -67,10 +67,10 @@ class AboveThreshold(Calibrated):
         return answer
 
     def log_probability(self, yes: NDArray[np.bool_], ahead: Array) -> float | None:
-        """Log probability of answers [n], True for yes, to values that are `ahead` [n] of their thresholds.
+        """Return the log probability of answers [n], True for yes; `ahead` [n] is value minus threshold.
 
-        It is the integral over the threshold's noise, by quadrature to about 1e-12; None for over a thousand
-        values, or where they are so far apart that it would take too long.
+        It integrates over the threshold's noise, by quadrature with error about 1e-12. Returns None for more
+        than about a thousand values, or if values far apart would make it too slow.
         """
         on_threshold, on_value = self.scales
         sides = np.where(yes, 1.0, -1.0)
@@ -85,15 +85,15 @@ class AboveThreshold(Calibrated):
     @staticmethod
     @abstractmethod
     def _log_tail(x: Array) -> Array:
-        """Log probability that noise of scale 1 is at most x."""
+        """Return the log probability that noise of scale 1 is at most x."""
 
     @staticmethod
     @abstractmethod
     def _log_density(x: Array) -> Array:
-        """Log density of noise of scale 1."""
+        """Return the log density of noise of scale 1."""
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
-        """The largest move of a value; of monotone ones up and down together."""
+        """Return the largest change of a value; for monotone values, the largest rise plus largest fall."""
         moved = [0.0, *(float(b.query - a.query) for a, b in zip(one[1:], other[1:], strict=True))]
         up, down = max(moved), -min(moved)
         if self.monotone:
@@ -101,8 +101,8 @@ class AboveThreshold(Calibrated):
         return [Move(max(up, down), self.sensitivity.value, "of a value")]
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
-        """`log_probability` of all answers together."""
-        if len(answers) == 1:  # nothing was asked
+        """Return `log_probability` of all answers together."""
+        if len(answers) == 1:  # no comparisons
             return 0.0
         thresholds = np.array([0.0 if answer.at is None else answer.at[1] for answer in answers[1:]])
         values = np.array([float(asked.query) for asked in queries[1:]])
@@ -111,28 +111,28 @@ class AboveThreshold(Calibrated):
         )
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
-        """None: noise is not added to what comes out."""
+        """Return 0: the outputs have no additive noise."""
         del answers, differences
         return 0.0
 
     def nearest_output(self, value: Array, query: Array) -> Array:
-        """The nearest of the answers 0 (below the threshold) and 1 (above)."""
+        """Return the nearest of the answers 0 (below the threshold) and 1 (above)."""
         del query
         return np.clip(np.rint(value), 0.0, 1.0)
 
 
 class SparseVector(AboveThreshold):
-    """Whether values reach a threshold, by Laplace noise, until `answers` of them did.
+    """Noisy comparisons with a threshold by Laplace noise, until `answers` values have reached it.
 
-    With c answers and D the sensitivity, the threshold's noise has scale D/epsilon1 and each value's 2 c
-    D/epsilon2, or c D/epsilon2 if `monotone`, with epsilon1 + epsilon2 = epsilon split as 1 to (2 c)^(2/3) or
-    c^(2/3), which is best for the variance of their difference.
+    With c answers and sensitivity D, the threshold's noise has scale D/epsilon1, and each value's noise has
+    scale 2 c D/epsilon2, or c D/epsilon2 if `monotone`. epsilon1 + epsilon2 = epsilon is split as 1 to
+    (2 c)^(2/3), or 1 to c^(2/3) if `monotone`, which minimizes the variance of the difference.
 
-    Obligation: between neighbouring data sets each value, however chosen from earlier answers, moves by
-    at most the sensitivity; if `monotone`, all of them in one direction. No more is released than the
-    answers, and none after the last yes; then they are epsilon-DP together, however many there are
+    Obligation: between neighbouring data sets each value changes by at most the sensitivity, also if it is
+    chosen from earlier answers; if `monotone`, all values change in one direction. Only the answers are
+    released, and none after the last yes. All answers together are then epsilon-DP, for any number of values
     (Lyu, Su and Li 2017, Algorithm 7 and Theorems 4 and 5, after Dwork and Roth 2014, Algorithm 2). A
-    numeric answer is a release of its own.
+    numeric answer is a separate release.
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("l1",)
@@ -146,15 +146,15 @@ class SparseVector(AboveThreshold):
 
     @property
     def scales(self) -> tuple[float, float]:
-        """As `AboveThreshold.scales`: rounded up until together they cost at most epsilon, exactly."""
+        """The scales of the noise, rounded up until their exact joint cost is at most epsilon."""
         return _laplace_scales(self.sensitivity.value, self.sides * self.answers, self.epsilon)
 
     def dominating_pair(self) -> dominating.Pure:
-        """The pair that dominates every epsilon-DP pair."""
+        """Return the pair that dominates every epsilon-DP pair."""
         return dominating.Pure(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """epsilon times the size: every move that the proof counts grows so many times."""
+        """Return `size` times epsilon: every change in the proof grows by that factor."""
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
     @staticmethod
@@ -167,18 +167,18 @@ class SparseVector(AboveThreshold):
 
 
 class GaussianSparseVector(AboveThreshold):
-    """Whether values reach a threshold, by Gaussian noise, until `answers` of at most `steps` did.
+    """Noisy comparisons with a threshold by Gaussian noise, until `answers` of `steps` values reach it.
 
-    A value's noise is `sigma`, the threshold's sigma/sqrt(2 sqrt(c)) for c answers, or sigma/sqrt(sqrt(c)) if
-    `monotone`, which is best for the variance of their difference.
+    A value's noise has standard deviation `sigma`; the threshold's noise has sigma/sqrt(2 sqrt(c)) for c
+    answers, or sigma/sqrt(sqrt(c)) if `monotone`, which minimizes the variance of the difference.
 
-    Obligation: between neighbouring data sets each value, however chosen from earlier answers, moves by
-    at most the sensitivity D; if `monotone`, all of them in one direction. No more is released than the
-    answers, none after the last yes and none after `steps`. Then the Renyi divergence of order alpha is at
-    most alpha/2 (D^2/threshold sigma^2 + c (2 D)^2/sigma^2) + log(N)/(alpha - 1), with D in place of 2 D if
-    `monotone` and N the number of possible outcomes, the sum of binomials (steps over j) for j up to c (Zhu
-    and Wang 2020, whose proof for one answer carries over). It is also at most alpha/2 steps D^2/sigma^2, as
-    if all noisy values were released.
+    Obligation: between neighbouring data sets each value changes by at most the sensitivity D, also if it is
+    chosen from earlier answers; if `monotone`, all values change in one direction. Only the answers are
+    released, none after the last yes and none after `steps` comparisons. Then the Renyi divergence of order
+    alpha is at most alpha/2 (D^2/threshold sigma^2 + c (2 D)^2/sigma^2) + log(N)/(alpha - 1), with D in place
+    of 2 D if `monotone`; N is the number of possible outcomes, the sum of binomials (steps over j) for j up
+    to c (Zhu and Wang 2020; their proof for one answer carries over). It is also at most alpha/2 steps
+    D^2/sigma^2, as if all noisy values were released.
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
@@ -198,7 +198,7 @@ class GaussianSparseVector(AboveThreshold):
         return self.sigma / math.sqrt(times) or self.sigma, self.sigma
 
     def dominating_pair(self) -> dominating.SparseGaussian:
-        """How far both noises are moved, and how many outcomes there are."""
+        """Return the pair with the relative shifts of both noises and the numbers of answers and steps."""
         moved, (threshold, value) = Fraction(self.sensitivity.value), map(Fraction, self.scales)
         alone = moved / value
         return dominating.SparseGaussian(
@@ -206,7 +206,7 @@ class GaussianSparseVector(AboveThreshold):
         )
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """The sensitivity times the size."""
+        """Return the mechanism with `size` times the sensitivity."""
         value = times(self.sensitivity.value, size)
         return self.with_sensitivity(self.sensitivity.model_copy(update={"value": value})), 1
 
@@ -221,12 +221,12 @@ class GaussianSparseVector(AboveThreshold):
 
 @functools.lru_cache(maxsize=256)
 def _laplace_scales(moved: float, paid: int, epsilon: float) -> tuple[float, float]:
-    """Scales of threshold and value at which moved/threshold + paid moved/value is at most epsilon."""
+    """Return scales of threshold and value with moved/threshold + paid moved/value at most epsilon."""
 
     def cost(threshold: float, value: float) -> Fraction:
         return Fraction(moved) / Fraction(threshold) + paid * Fraction(moved) / Fraction(value)
 
-    unit = moved or 1.0  # any noise hides what does not move
+    unit = moved or 1.0  # with sensitivity 0, any noise suffices
     first = epsilon / (1.0 + float(paid) ** (2.0 / 3.0))
     found = unit / first if first else math.inf, paid * (unit / (epsilon - first))
     while _are_doubles(found) and cost(*found) > epsilon:

@@ -1,4 +1,4 @@
-"""The best of a random number of private runs: private selection, and tuning of hyper-parameters."""
+"""The best of a random number of private trials: private selection, for example of hyper-parameters."""
 
 import math
 from typing import Annotated, Literal, Self, TypeAlias
@@ -23,7 +23,7 @@ from dpaudit.mechanisms.streams import TreeAggregation
 from dpaudit.models import Count, Fraction, Model, Number, Positive, finite
 from dpaudit.noise.randomness import Randomness
 
-#: What one trial may release.
+#: The mechanisms that a trial may use.
 Inner = Annotated[
     Gaussian
     | Laplace
@@ -50,16 +50,16 @@ Inner = Annotated[
 
 
 class TrialRelease(Model):
-    """A release that every trial makes, `count` repetitions of it."""
+    """A release that every trial makes, repeated `count` times."""
 
     mechanism: Inner
     count: Count = 1
 
 
 class NegativeBinomial(Model):
-    """A number of trials K >= 1, P(K = k) proportional to (1 - gamma)^k times (eta + i)/(i + 1) over i < k.
+    """A number of trials K >= 1, P(K = k) proportional to (1 - gamma)^k prod over i < k of (eta + i)/(i + 1).
 
-    eta = 1 is the geometric law with mean 1/gamma, eta = 0 the logarithmic one.
+    eta = 1 is the geometric distribution with mean 1/gamma, eta = 0 the logarithmic distribution.
     """
 
     kind: Literal["negative-binomial"] = "negative-binomial"
@@ -79,7 +79,7 @@ class NegativeBinomial(Model):
 
 
 class Poisson(Model):
-    """A number of trials that is Poisson distributed; of none, what comes out is public."""
+    """A Poisson number of trials; with no trial, the output is a public default."""
 
     kind: Literal["poisson"] = "poisson"
     mean: Annotated[Positive, Field(ge=1)]
@@ -93,16 +93,18 @@ Repetitions: TypeAlias = Annotated[NegativeBinomial | Poisson, Field(discriminat
 
 
 class PrivateSelection(BaseMechanism):
-    """The best of a secret, random number of independent trials, each of which makes the same `releases`.
+    """The best of a secret random number of independent trials; every trial makes the same `releases`.
 
-    Obligation: the trials are independent and alike: which candidate is tried is drawn anew for each. A
-    trial's score and output are made of its releases alone. Nothing else leaves: neither the number of trials
-    nor the others' outputs. `repetitions` is the law of their number K. For K negative binomial, a trial of
-    divergence epsilon(alpha) and any order beta: epsilon(alpha) + (1 + eta) ((1 - 1/beta) epsilon(beta) +
-    log(1/gamma)/beta) + log(E K)/(alpha - 1) (Papernot and Steinke 2022, Theorem 2); for pure epsilon (2 +
-    eta) epsilon, which is 3 epsilon for geometric K (Liu and Talwar 2019, Theorem 3.2). For Poisson K with
-    mean m and a trial that is (log(1 + 1/(alpha - 1)), delta)-DP as well: epsilon(alpha) + m delta +
-    log(m)/(alpha - 1) (their Theorem 6), and the probability e^-m of no trial, which it leaves out.
+    Obligation: the trials are independent and identically distributed; each draws a new candidate. A trial's
+    score and output depend on its releases only. Nothing else is released, in particular not the number of
+    trials or the other outputs. `repetitions` is the distribution of the number K of trials.
+    Let epsilon(alpha) be the Renyi divergence of a trial. For K negative binomial, the divergence of the
+    selection is at most epsilon(alpha) + (1 + eta) ((1 - 1/beta) epsilon(beta) + log(1/gamma)/beta) +
+    log(E K)/(alpha - 1), for any order beta (Papernot and Steinke 2022, Theorem 2); for pure epsilon it is
+    (2 + eta) epsilon, which is 3 epsilon for geometric K (Liu and Talwar 2019, Theorem 3.2). For Poisson K
+    with mean m and a trial that is also (log(1 + 1/(alpha - 1)), delta)-DP, it is at most epsilon(alpha) +
+    m delta + log(m)/(alpha - 1) (their Theorem 6), plus a term for the probability e^-m of no trial, which
+    that theorem leaves out.
     """
 
     released_by = "select_best"
@@ -119,18 +121,18 @@ class PrivateSelection(BaseMechanism):
     repetitions: Repetitions
 
     def dominating_pair(self) -> dominating.Selected:
-        """Its divergences alone are known, of which those of a trial are a part."""
+        """Return the pair of the selection, from the pairs of one trial."""
         trial = tuple((one.mechanism.dominating_pair(), one.count) for one in self.releases)
         eta = self.repetitions.eta if isinstance(self.repetitions, NegativeBinomial) else None
         return dominating.Selected(trial, eta)
 
     def lacks(self, trust: TrustModel) -> str | None:
-        """As `BaseMechanism.lacks`, of the mechanisms that a trial runs."""
+        """As `BaseMechanism.lacks`, for the mechanisms of a trial."""
         found = (one.mechanism.lacks(trust) for one in self.releases)
         return next((lacked for lacked in found if lacked is not None), None)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int] | None:
-        """The same of what a trial is to the group: the theorems are about any two data sets."""
+        """Return the selection over the trial's group mechanisms: the theorems hold for any two data sets."""
         found = [(one.mechanism.for_group(size, times), one.count) for one in self.releases]
         grouped = [TrialRelease(mechanism=one[0], count=one[1] * n) for one, n in found if one is not None]
         if len(grouped) < len(found):
@@ -138,4 +140,4 @@ class PrivateSelection(BaseMechanism):
         return self.model_copy(update={"releases": tuple(grouped)}), 1
 
     def nearest_output(self, value: Array, query: Array) -> None:
-        """None: the possible outputs are not known."""
+        """Return None: the possible outputs are unknown."""

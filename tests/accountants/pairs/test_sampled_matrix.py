@@ -61,7 +61,7 @@ def test_sampling_always_is_the_stream_itself() -> None:
 
 
 def test_more_bands_than_the_separation_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="3 bands for a turn every 2 steps"):
+    with pytest.raises(InvalidParameter, match="3 bands for a separation of 2 steps"):
         sampled(10, 0.1, 2)
 
 

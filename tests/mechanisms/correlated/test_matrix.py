@@ -163,7 +163,7 @@ def test_a_strategy_whose_inverse_explodes_is_refused_before_it_releases_infinit
         for _ in range(50):
             stream.add(x)
 
-    with pytest.raises(InvalidParameter, match="past every double"):
+    with pytest.raises(InvalidParameter, match="beyond every double"):
         run(algorithm, 0.0, seed=0)
 
 
