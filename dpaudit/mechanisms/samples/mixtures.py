@@ -22,7 +22,7 @@ _MOST_RECORDS = 1000
 
 
 class MixtureOfGaussians(HiddenSample):
-    """Gaussian noise on a query that a unit shifts at random, by at most sensitivities[i].
+    """Gaussian noise `sigma` on a query that a unit shifts at random, by at most sensitivities[i].
 
     Obligation: without the unit the query is fixed; the unit shifts it by a random vector with L2 norm at
     most sensitivities[i] with probability probabilities[i], for any other units and earlier outputs; the draw
