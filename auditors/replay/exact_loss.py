@@ -4,18 +4,18 @@ The loss of a transcript is L = sum over releases of ln p(output | query on the 
 the neighbour), and delta(epsilon) of the pair is E[(1 - e^(epsilon - L))_+] over recordings on the data.
 A bound on the transcript's loss is a bound for the pair only.
 
-Every claim implies E[f] <= 1 for some f(recording) >= 0. With importance weights w, for recordings drawn
-otherwise: w (1 - e^(epsilon - L))_+ / delta for a point (epsilon, delta), w e^((alpha - 1) (L - alpha rho))
-for zCDP (Bun and Steinke 2016, Definition 1.1). Then the product of 1 + c (f - 1) over independent
-recordings, averaged over several stakes c in (0, 1), is an e-value: by Markov's inequality it passes 1/a
-with probability at most a if the claim is true (Waudby-Smith and Ramdas 2024, section 4; for one side it
-suffices that f is bounded from below). This holds for any number of recordings, and no variance has to be
-known. f falls with epsilon, so that the epsilons rejected at one delta form an interval from 0: its end is
+Every claim implies E[f] <= 1 for some f(recording) >= 0. With importance weights w, for recordings from
+another distribution: w (1 - e^(epsilon - L))_+ / delta for a point (epsilon, delta), w e^((alpha - 1) (L -
+alpha rho)) for zCDP (Bun and Steinke 2016, Definition 1.1). Then the product of 1 + c (f - 1) over
+independent recordings, averaged over several stakes c in (0, 1), is an e-value: by Markov's inequality it
+passes 1/a with probability at most a if the claim is true (Waudby-Smith and Ramdas 2024, section 4; for one
+side it suffices that f is bounded from below). This holds for any number of recordings, and no variance has
+to be known. f falls with epsilon, so the epsilons rejected at one delta form an interval from 0. Its end is
 the bound.
 
 The loss is known in closed form for releases whose queries differ by the same amount after any earlier
-outputs. That holds for a run's first question, which no output precedes. For later ones no number of
-recordings can show it, since the outputs at which the loss is large are rare: the caller must state it.
+outputs. That holds for a run's first question, which no output precedes. For later questions the caller must
+state it: outputs with a large loss are rare, so no number of recordings can show it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _STAKES = np.concatenate([np.geomspace(1e-3, 0.1, 6), np.linspace(0.15, 0.95, 17
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses [n] of recordings on one side of a pair; infinite where the other side cannot make one.
+    """The losses [n] of recordings on one side of a pair; infinite if the other side cannot produce one.
 
-    `log_weights` [n] are their importance weights, zeros for recordings drawn as the mechanisms draw; `order`
+    `log_weights` [n] are their importance weights, zeros for recordings with ordinary noise; `order`
     is a Renyi order above 1 for which the recordings are informative.
     """
 
@@ -63,7 +63,7 @@ class Losses:
         object.__setattr__(self, "log_weights", self.log_weights - _LOSS_MARGIN)
 
     def epsilon_lower(self, delta: float, error: float) -> float:
-        """A lower bound on the pair's epsilon at `delta`, wrong with probability at most `error`.
+        """Return a lower bound on the pair's epsilon at `delta`, wrong with probability at most `error`.
 
         At delta = 0 it cannot be wrong: an observed loss has positive probability.
         """
@@ -75,20 +75,21 @@ class Losses:
         )
 
     def p_value(self, guarantee: AnyGuarantee) -> float:
-        """The p-value of the hypothesis that the guarantee holds for this side of the pair."""
+        """Return the p-value of the hypothesis that the guarantee holds for this side of the pair."""
         if isinstance(guarantee, PureDP):
             return 0.0 if self.epsilon_lower(0.0, 0.5) > guarantee.epsilon else 1.0
         return float(np.exp(min(0.0, -self.evidence(guarantee))))
 
     def evidence(self, guarantee: AnyGuarantee) -> float:
-        """Log of the e-value against a guarantee that is not pure; recording after recording, a martingale.
+        """Return the log of the e-value against a guarantee that is not pure.
 
-        So the bound and the p-value are valid whenever recordings end (Ville 1939).
+        The e-value is a martingale over the recordings. So the bound and the p-value are valid whenever the
+        recordings end (Ville 1939).
         """
         return _log_evidence(self._functionals(guarantee))
 
     def _functionals(self, guarantee: AnyGuarantee) -> list[Array]:
-        """log f of each recording, for every f that is tried: [n] each."""
+        """Return log f of each recording, for every f that is tried: [n] each."""
         match guarantee:
             case ApproxDP():
                 return [self._point(guarantee.epsilon, guarantee.delta)]
@@ -116,7 +117,7 @@ class Losses:
 
 
 def _log_evidence(functionals: Sequence[Array]) -> float:
-    """Log of the e-value against E[f] <= 1 for all of some f, given log f of each recording."""
+    """Return the log of the e-value against E[f] <= 1 for each f, given log f of each recording."""
     if not functionals:
         return -math.inf
     table = np.stack(functionals)[:, None, :]  # [f, 1, n]
@@ -126,27 +127,27 @@ def _log_evidence(functionals: Sequence[Array]) -> float:
 
 
 def number_of_tests(directions: int, guarantee: AnyGuarantee | None, delta: float | None) -> int:
-    """Among how many tests the error is divided, evenly."""
+    """Return the number of tests that share the error evenly."""
     own, at = _deltas(guarantee, delta)
-    # At the claim's own delta the p-value and the bound are two readings of one test.
+    # At the claim's own delta the p-value and the bound come from one test.
     return directions * (1 if guarantee is None or at == own else 2)
 
 
 def _deltas(guarantee: AnyGuarantee | None, delta: float | None) -> tuple[float | None, float]:
-    """The claim's own delta, if it has one, and the one at which epsilon is bounded."""
+    """Return the claim's own delta, if it has one, and the delta at which epsilon is bounded."""
     own = 0.0 if isinstance(guarantee, PureDP) else getattr(guarantee, "delta", None)
     return own, delta if delta is not None else DEFAULT_DELTA if own is None else own
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One pair in one direction: its losses by sampling, and a part of them in closed form."""
+    """One pair in one direction: its sampled losses, and its releases with a loss in closed form."""
 
     losses: Losses
     fixed: FixedPair
 
     def size(self) -> tuple[float, float]:
-        """How large the loss is: what is known in closed form, then what recordings show."""
+        """Return the size of the loss: in closed form, then from recordings."""
         return max(self.fixed.mu, min(self.fixed.largest, LARGEST_EPSILON)), float(
             self.losses.losses.max(initial=0.0)
         )
@@ -155,10 +156,10 @@ class Direction:
 def loss_figures(
     directions: Sequence[Direction], claim: Claim | None, delta: float | None, confidence: float
 ) -> dict[str, Any]:
-    """The fields of an `Audit` about the exact loss in one or more directions.
+    """Return the fields of an `Audit` about the exact loss in one or more directions.
 
-    The error is split evenly over the directions, and between the bound on epsilon and the p-value where
-    they are not one and the same test. Results in closed form cost no error.
+    The error is split evenly over the directions, and between the bound on epsilon and the p-value if these
+    are two tests. Results in closed form cost no error.
     """
     guarantee = None if claim is None else claim.guarantee
     own, at = _deltas(guarantee, delta)
@@ -194,10 +195,10 @@ def loss_figures(
 
 @dataclass(frozen=True)
 class FixedPair:
-    """Releases of a pair that are independent of each other, whose loss is known without sampling.
+    """Independent releases of a pair, with their loss in closed form.
 
-    Their Gaussian releases are a Gaussian pair `mu` apart, and others add to the loss; `largest` is the
-    largest loss that any outputs have. Both are rounded down.
+    `mu` is the distance of the Gaussian pair that the Gaussian releases form; other releases add to the
+    loss. `largest` is the largest loss of any outputs. Both are rounded down.
     """
 
     mu: float
@@ -205,17 +206,17 @@ class FixedPair:
 
     @classmethod
     def of(cls, recorded: Sequence[Entry], other: Sequence[Entry], *, whole: bool) -> FixedPair:
-        """The pair of the first question alone, or of all of them where `whole`.
+        """Return the pair of the first question alone, or of all questions if `whole`.
 
-        From the entries of a run on the data and of its replay on the neighbour, as many; `whole` is whether
-        the caller states that no query depends on an earlier output.
+        `recorded` are the entries of a run on the data, `other` the entries of its replay on the neighbour,
+        equally many. `whole`: the caller states that no query depends on an earlier output.
         """
-        # The first question takes the openings before it, which have no output, too.
+        # The first question includes the openings before it, which have no output.
         answered = (at + 1 for at, entry in enumerate(recorded) if entry.output.size)
         count = len(recorded) if whole else next(answered, len(recorded))
         entries, twins = recorded[:count], other[:count]
         shares = gaussian_share(entries, query_differences(entries, twins))
-        # Leaving a release out is post-processing: what is left bounds the pair from below.
+        # Leaving a release out is post-processing: the remaining releases bound the pair from below.
         square = math.fsum(share for share, exact in shares if exact)
         groups = [] if square > 0.0 else releases_of(entries)
         single = math.fsum(_largest_loss(entries[group[0]], twins[group[0]]) for group in groups)
@@ -224,13 +225,13 @@ class FixedPair:
         return cls(math.sqrt(min(square, 1e300)) * down, largest * down)
 
     def epsilon(self, delta: float) -> float:
-        """A lower bound on epsilon at `delta`, in [0, 1)."""
+        """Return a lower bound on epsilon at `delta`, in [0, 1)."""
         if delta == 0.0:
             return min(LARGEST_EPSILON, self.largest)
         return epsilon_below(delta, min(self.mu, 1e3))
 
     def contradicts(self, guarantee: AnyGuarantee, tolerance: float) -> bool:
-        """Whether the guarantee's figure, raised by a relative tolerance, is smaller than the pair's."""
+        """Return whether the guarantee's figure, raised by a relative tolerance, is below the pair's."""
         mu, slack = self.mu, 1.0 + tolerance
         match guarantee:
             case PureDP():
@@ -246,7 +247,7 @@ class FixedPair:
 
 
 def query_differences(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Array]:
-    """The data's queries minus the neighbour's, rounded towards zero.
+    """Return the data's queries minus the neighbour's, rounded towards zero.
 
     A query may be the double nearest to an exact sum.
     """
@@ -257,16 +258,16 @@ def query_differences(recorded: Sequence[Entry], other: Sequence[Entry]) -> list
 
 
 def _largest_loss(entry: Entry, twin: Entry) -> float:
-    """The largest loss of a release by itself; 0 where it is not known."""
+    """Return the largest loss of a single release; 0 if it is not known."""
     mechanism = entry.release.mechanism
     match mechanism:
         case Laplace() | DiscreteLaplace():
-            with np.errstate(over="ignore"):  # what no double holds is infinite
+            with np.errstate(over="ignore"):  # infinite beyond the largest double
                 return float(np.abs(query_differences([entry], [twin])[0] / mechanism.scale).sum())
         case RandomizedResponse():
             return float(np.count_nonzero(entry.query - twin.query)) * mechanism.epsilon
         case Choice():
-            # Of the candidate that gains most; another one may have a larger loss.
+            # The candidate that gains most; another candidate may have a larger loss.
             index = np.array(float(np.argmax(entry.query - twin.query)))
             sides = [mechanism.log_density(index, one.query) for one in (entry, twin)]
             return 0.0 if sides[0] is None or sides[1] is None else sides[0] - sides[1]

@@ -1,8 +1,8 @@
-"""Forced outputs: a branch taken once in a billion runs is not found by ordinary recordings.
+"""Forced outputs, which reach branches that ordinary recordings are too rare to show.
 
-Every output that the noise can take, however rarely, must lead the algorithm the same way on both sides.
-So recordings are also made whose outputs are set: to zero, to the query itself as if there were no noise,
-to the neighbour's query, to ties, and far out on either side; all outputs at once, or those at some places.
+After every possible output, however rare, the algorithm must behave alike on both sides. So some recordings
+have set outputs: zero, the query itself as if there were no noise, the neighbour's query, ties, or values
+far out on either side; for all outputs at once, or at some places in the code.
 """
 
 from collections import Counter
@@ -15,10 +15,10 @@ from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import Array
 
-#: From the exact query, the neighbour's query and the noise's scale to an output. All of them are whole
-#: numbers where the query is, so that integers stay integers.
+#: Computes an output from the exact query, the neighbour's query and the noise's scale. A whole query gives
+#: a whole output, so integers stay integers.
 _Setting = Callable[[Array, Array, float], Array]
-#: A label, and which of its outputs, from 0: other outputs may move a question to another position of a run.
+#: A label, and the index of one of its outputs, from 0. (A question's position in a run depends on outputs.)
 _Which = tuple[str, int]
 
 
@@ -30,7 +30,7 @@ def _away(scales: float) -> _Setting:
     return lambda exact, _, scale: exact + np.copysign(np.rint(abs(scales) * scale + 1.0), scales)
 
 
-#: All outputs at once are set to each of these; those at some places in the code to the first four.
+#: All outputs at once are set to each of these; outputs at single places in the code to the first four.
 SETTINGS: Mapping[str, _Setting] = {
     "zero": lambda exact, *_: np.zeros_like(exact),
     "the query itself": lambda exact, *_: exact.copy(),
@@ -43,11 +43,11 @@ SETTINGS: Mapping[str, _Setting] = {
     "1000 scales above": _away(1e3),
     "1000 scales below": _away(-1e3),
 }
-#: At each place in the code its first output is set, for as many places as this.
+#: The largest number of places in the code at which the first output is set.
 _PLACES = 8
-#: All outputs at once are set to these in one direction of a pair alone: the other one has the same runs.
+#: All outputs at once are set to these in one direction of a pair: the other direction has the same runs.
 _EITHER_WAY = frozenset({"zero", "far above", "far below", "the neighbour's query"})
-#: So many outputs are set together, or twice as many as an ordinary run has, if that is more.
+#: The largest number of outputs set together, or twice the number of an ordinary run, if that is more.
 _MOST_SET = 1000
 
 
@@ -55,7 +55,7 @@ _MOST_SET = 1000
 class ExtremeNoise(LiveNoise):
     """Live noise with outputs set to one of `SETTINGS`: all, up to `most`, or some by label."""
 
-    seed: np.random.SeedSequence  # of the noise for the other outputs
+    seed: np.random.SeedSequence  # for the noise of the other outputs
     settings: str | Mapping[_Which, str]
     neighbour: Sequence[Entry]  # the entries of a replay on the neighbour, for its queries
     most: int  # later ones are live: an algorithm that asks until an output is positive would never end
@@ -66,7 +66,7 @@ class ExtremeNoise(LiveNoise):
         self._position, self._asked = -1, Counter[str]()
 
     def circumstance(self, public: Container[str] | None) -> str:
-        """What was special about the outputs, in words that name releases as `public` allows; None: all."""
+        """Describe the set outputs in words; only release names in `public` are quoted (None: all)."""
         if isinstance(self.settings, str):
             which = f"every output set to {self.settings}"
         else:
@@ -78,7 +78,7 @@ class ExtremeNoise(LiveNoise):
         return f"with {which}, which the noise can do however rarely"
 
     def answer(self, question: Question) -> Array:
-        """The output set, where the noise could have led to it; else the live answer."""
+        """Return the set output if the noise could have produced it, otherwise the live answer."""
         self._position += 1
         output = super().answer(question)
         if not question.query.size:
@@ -96,7 +96,7 @@ class ExtremeNoise(LiveNoise):
         with np.errstate(over="ignore"):
             setting = SETTINGS[name](question.exact, other, scale)
         value = mechanism.nearest_output(setting, question.query)
-        # numpy's own overflow is an infinity that no noise leads to.
+        # numpy's overflow gives an infinity, which no noise produces.
         return output if value is None or not np.isfinite(value).all() else value
 
     def _setting(self, label: str) -> str | None:
@@ -114,11 +114,12 @@ def extremes(
     turned: bool = False,
     singly: bool = True,
 ) -> Iterator[ExtremeNoise]:
-    """Recordings with all outputs set at once, and with the first output of each place in the code.
+    """Yield recordings with all outputs set at once, and with the first output of each place in the code.
 
-    `turned` is the second direction of a pair, without what the first one has shown already. `singly` sets
-    one place at a time, while all others are live; else several places are set in each recording, such that
-    each of them has every setting in either direction, and beside other settings of the places before it.
+    `turned` is the second direction of a pair; it leaves out the recordings that the first direction covers.
+    `singly` sets one place at a time, while all other places are live. Otherwise each recording sets several
+    places: every place gets every setting in either direction, combined with different settings of the places
+    before it.
     """
     places: dict[str, _Which] = {}
     asked: Counter[str] = Counter()

@@ -1,17 +1,17 @@
-"""Forced samples: whether each sum is over exactly the units that were drawn for it.
+"""Forced samples: a test that each sum contains exactly the units drawn for it.
 
-An algorithm that is given the places of the drawn units may sum other rows, and the ledger states the sample
-all the same. So the auditor forces the samples, in several runs on the same data whose releases return the
-same values (`dpaudit.curator.coins`). It checks that
+An algorithm that receives the places of the drawn units may sum other rows than the sample in the ledger. So
+the auditor forces the samples, in several runs on the same data whose releases return the same values
+(`dpaudit.curator.coins`). It checks that
 
 - each sum satisfies the equations of its own draw: it adds the rows of the units that were drawn for it, and
   each row is a function of its own unit's record, wherever the algorithm stores that record;
 - the releases, their draws and the output are the same in all runs: nothing else may reveal who was drawn;
 - the pair's unit is in all sums on one draw, or in none of them (`on_other_units`).
 
-Every replay also checks that the rows of a pair's two data sets differ in one unit's row. Together these show
-that the sums are those over secret samples that the ledger states. The order of the records, or a relabelling
-of them that no sample decides, is no fault.
+Every replay also checks that the rows of a pair's two data sets differ in one unit's row. Together these
+checks show that each sum is over the secret sample in the ledger. Any order or relabelling of the records
+that does not depend on a sample is allowed.
 """
 
 import math
@@ -39,20 +39,20 @@ NOT_ADDED = (
     f"{_OTHERS}, and the sums do not add up as sums over those units would: the sample that was drawn is not "
     "the one summed, or a unit's row depends on who else was drawn"
 )
-#: Units are drawn one by one in pairs of at most so many.
+#: The largest pair, in units, in which units are drawn one by one.
 MOST_ALONE = 16
-#: Log of the chance at most that a sum over samples of one size is the same in all runs, where that is a
-#: finding; and how many samples are simulated for it.
+#: A sum over samples of one size that is the same in all runs is a finding if the log of that chance is at
+#: most this; and the number of samples that the simulation of the chance draws.
 _BY_CHANCE, _SIMULATED = math.log(1e-6), 9999
 
 
 def drawn_by_place(recorded: Recording) -> set[str]:
-    """The labels of the releases whose samples the algorithm is given as places."""
+    """Return the labels of the releases for which the algorithm receives the sample as places."""
     return {entry.release.label for entry in recorded.entries if entry.batch is not None}
 
 
 def runs_needed(recorded: Recording) -> int:
-    """How many runs the test of samples takes in one direction: two more where sums are on one draw."""
+    """Return the number of runs for the test of samples in one direction: two more if sums share a draw."""
     if not drawn_by_place(recorded):
         return 0
     return RUNS + 2 * any(entry.batch is not None and entry.release.sample for entry in recorded.entries)
@@ -63,11 +63,12 @@ class SampleTest:
     """The tests of samples so far, over all pairs and directions.
 
     Attributes:
-        drawn: the labels of releases whose samples were drawn by places.
-        tested: those whose sums were compared with their draws.
-        undecided: those that share a draw with sums whose rows could not be told to be of the same units.
+        drawn: the labels of releases with samples drawn by places.
+        tested: the labels of sums that were compared with their draws.
+        undecided: the labels of sums that share a draw with others, if it is unknown whether their rows
+            belong to the same units.
         still: by label, for samples of fixed size: the log probability that the sums are equal in all runs by
-            chance, or None once they differed; and the release's place in the code.
+            chance (None once they differed), and the release's place in the code.
     """
 
     drawn: set[str] = field(default_factory=set)
@@ -106,11 +107,11 @@ class SampleTest:
     def _one_by_one(
         self, runs: Runs, pair: Pair, base: Recording, everybody: Recording, neighbour: Recording
     ) -> Iterator[Finding]:
-        """Sums on one draw that give a unit's rows of several units, seen where units are drawn one by one.
+        """Return findings for sums on one draw in which a unit's rows depend on several units' records.
 
-        A unit's rows in all sums on a draw together follow from its record. So the pair's unit alone changes
-        its rows, also if many units have the same row in one of the sums. Where everybody is drawn, the sums
-        may add their rows in different orders; only if the rows seem to differ, units are drawn one by one.
+        A unit's rows in all sums on a draw are functions of its record. So only the pair's unit may change
+        its rows, even if many units have the same row in one sum. When everybody is drawn, the sums may add
+        rows in different orders; units are drawn one by one only if rows seem to differ.
         """
         sides, groups = (everybody.entries, neighbour.entries), shared_draws(everybody.entries)
         doubtful = {
@@ -141,7 +142,7 @@ class SampleTest:
                 yield Finding(kind="sampling", label=label, where=where, detail=OF_OTHERS)
 
     def _sums(self, pilot: Recording, made: Sequence[Recording], seed: int) -> Iterator[Finding]:
-        """What the sums say: a finding for each label at most."""
+        """Return the findings about the sums: at most one for each label."""
         found: set[str] = set()
         draws: dict[int, Entry] = {}
         for position, asked in enumerate(zip(*(one.entries for one in made), strict=False)):
@@ -161,7 +162,7 @@ class SampleTest:
             yield Finding(kind="sampling", label=label, where=own.where, detail=_why(asked, seed, draws))
 
     def _stood_still(self, asked: Sequence[Entry], rows: Array | None, seed: int) -> None:
-        """Note whether a sum was the same in all runs, and how likely that was by chance."""
+        """Note whether a sum was the same in all runs, and the probability of that by chance."""
         label, where = asked[0].release.label, asked[0].where
         before, where = self.still.get(label, (0.0, where))
         if before is None or len({one.query.tobytes() for one in asked}) > 1:
@@ -171,7 +172,7 @@ class SampleTest:
             self.still[label] = before + _log_chance(rows, size, seed), where
 
     def unmoved(self) -> list[Finding]:
-        """The findings about sums over samples of one size that no draw moved."""
+        """Return the findings about sums over samples of one size that no draw moved."""
         return [
             Finding(kind="sampling", label=label, where=where, detail=SAME)
             for label, (chance, where) in self.still.items()
@@ -180,7 +181,7 @@ class SampleTest:
 
     @property
     def untested(self) -> list[str]:
-        """The labels of releases whose samples no pair tested."""
+        """Return the labels of releases with samples that no pair tested."""
         still = {
             label for label, (chance, _) in self.still.items() if chance is not None and chance > _BY_CHANCE
         }
@@ -188,12 +189,12 @@ class SampleTest:
 
 
 def _units(side: Sequence[Entry], positions: Sequence[int]) -> int:
-    """How many units there are, by the rows of the sums on a draw in a run in which everybody is drawn."""
+    """Return the number of units: the rows of the sums on a draw in a run that draws everybody."""
     return max(len(rows) for at in positions if (rows := side[at].rows) is not None)
 
 
 def _each_alone(made: Sequence[Sequence[Entry]], at: int, units: int) -> Array | None:
-    """The rows [units, ...] of one sum, from runs that each draw one unit; None if they do not show them."""
+    """Return the rows [units, ...] of one sum from runs that each draw one unit; None if not shown."""
     found = [entries[at].rows if at < len(entries) else None for entries in made[:units]]
     known = [rows for rows in found if rows is not None and len(rows) == 1]
     if known and isinstance(made[0][at].release.mechanism, FixedSizeSampled):
@@ -204,7 +205,7 @@ def _each_alone(made: Sequence[Sequence[Entry]], at: int, units: int) -> Array |
 def _first_apart(
     positions: Sequence[int], rows: Sequence[Sequence[Array | None]], entries: Sequence[Entry]
 ) -> int | None:
-    """As `first_apart`, for the sums at these positions; None where not all sums have as many rows."""
+    """Return `first_apart` of the sums at these positions; None if their numbers of rows differ."""
     declared = [entries[at].release.mechanism.declared_sensitivity for at in positions]
     known = [[one for one in side if one is not None] for side in rows]
     stated = [one for one in declared if one is not None]
@@ -215,7 +216,7 @@ def _first_apart(
 
 
 def _failed(runs: Runs, pilot: Recording, base: Recording, data: object) -> list[Finding]:
-    """The findings of a first run that fails, and does not fail if everybody is drawn."""
+    """Return the findings if the first run fails, but succeeds when everybody is drawn."""
     if isinstance(base.error, TargetDied) or flow_difference(base, runs.replay(data, base)) is None:
         return []
     made, planned = len(base.entries), pilot.entries
@@ -226,7 +227,7 @@ def _failed(runs: Runs, pilot: Recording, base: Recording, data: object) -> list
 
 
 def _flow(base: Recording, others: Sequence[Recording]) -> list[Finding]:
-    """How the releases, or the draws that they are made on, depend on who was drawn."""
+    """Describe how the releases, or their draws, depend on who was drawn."""
     for other in others:
         flow = flow_difference(base, other)
         pairs = zip(base.entries, other.entries, strict=False)
@@ -243,10 +244,9 @@ def _flow(base: Recording, others: Sequence[Recording]) -> list[Finding]:
 
 
 def _adds_up(asked: Sequence[Entry], seed: int, number: int, mechanism: OnSample) -> bool:
-    """Whether a release's sums in the runs satisfy a draw's equations, but for rounding.
+    """Return whether a release's sums in the runs satisfy a draw's equations, up to rounding.
 
-    Rows of one record may differ by the rounding of rows that are computed together, as in
-    `SampledSum.moves`.
+    Rows of one record may differ by rounding, as in `SampledSum.moves`.
     """
     queries = np.stack([one.query for one in asked])
     declared = asked[0].release.mechanism.declared_sensitivity
@@ -260,7 +260,7 @@ def _adds_up(asked: Sequence[Entry], seed: int, number: int, mechanism: OnSample
 
 
 def _why(asked: Sequence[Entry], seed: int, draws: dict[int, Entry]) -> str:
-    """Say which sample a sum follows that violates the equations of its own draw."""
+    """Name the sample of a sum that violates the equations of its own draw."""
     if len({one.query.tobytes() for one in asked}) == 1:
         return SAME
     for number, entry in draws.items():
@@ -274,9 +274,9 @@ def _why(asked: Sequence[Entry], seed: int, draws: dict[int, Entry]) -> str:
 
 
 def _log_chance(rows: Array | None, size: int, seed: int) -> float:
-    """Log of the chance that sums over samples of one size are the same, simulated and rounded up.
+    """Return the log of the chance that sums over samples of one size agree, simulated and rounded up.
 
-    There are four samples: two, and the two that result if they exchange some of their units.
+    There are four samples: two samples, and the two that result from exchanging some of their units.
     """
     if rows is None or not 0 < size < len(rows):
         return 0.0

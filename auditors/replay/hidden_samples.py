@@ -1,9 +1,10 @@
 """Recordings of sums over secret samples, drawn where the loss is large.
 
 Along the line on which the changed unit moves a sum, one side's density is p(x) = (1 - q) phi(x) + q phi(x -
-a) in units of the noise, and the other's is p' with b in place of a. For a loss of order 1 + s recordings are
-best drawn from p^(1 + s) / p'^s; here outputs are moved along that line by steps from a law that comes close.
-The law decides only how informative a recording is: the recording's likelihood under it is known exactly.
+a) in units of the noise; the other side's density is p' with b in place of a. For a loss of order 1 + s the
+best sampling density is p^(1 + s) / p'^s. Here outputs are moved along that line by steps from a law close
+to it. The law decides only how informative a recording is: the likelihood of the recording under it is known
+exactly.
 """
 
 import math
@@ -19,14 +20,14 @@ from dpaudit.curator.noise import Entry, Question
 from dpaudit.mechanisms import Array, GaussianNoise, SampledSum
 from dpaudit.mechanisms.samples.subsets import moved_rows
 
-#: Orders less 1 that are tried.
+#: The Renyi orders, minus 1, that are tried.
 _EXCESS = np.geomspace(0.25, 256.0, 31)
-#: How many steps a law is fitted with, by how many iterations; rarer steps than the last number are left out.
+#: The number of steps of a law, the iterations of its fit, and the least probability of a step that is kept.
 _STEPS, _ITERATIONS, _RAREST = 49, 60, 1e-4
 
 
 class Shape(NamedTuple):
-    """What the line looks like: q, a and b."""
+    """The shape of the line: q, a and b."""
 
     rate: float
     own: float
@@ -35,10 +36,10 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Unit:
-    """The changed unit in one question, by the first recording and its replay.
+    """The changed unit in one question, from the first recording and its replay.
 
-    `place` is the position of its row among the data's, if it has one there; `own` and `other` are its rows
-    on both sides, zeros where it has none.
+    `place` is the position of the unit's row among the data's rows, if it has one there; `own` and `other`
+    are its rows on both sides, zeros if it has none.
     """
 
     place: int | None
@@ -55,14 +56,14 @@ class Unit:
         return cls(next(iter(places), None), own.sum(axis=0), other.sum(axis=0))
 
     def line(self, asked: Entry | Question) -> tuple[Shape, Array] | None:
-        """The line's shape, and the noise's standard deviation along it, in a query's coordinates."""
+        """Return the line's shape, and the noise's standard deviation along it, in a query's coordinates."""
         mechanism, sigma, rows, own = asked.release.mechanism, _sigma(asked), asked.rows, self.own
         if sigma is None or rows is None or not isinstance(mechanism, SampledSum):
             return None
         if asked.release.sample is not None:
             return None  # a step would change the density of all releases on the sample together
         if self.place is not None and self.place < len(rows):
-            own = rows[self.place]  # where earlier outputs have led it, in this very recording
+            own = rows[self.place]  # as earlier outputs of this recording have moved it
         if own.shape != asked.query.shape or own.shape != self.other.shape:
             return None
         apart = own - self.other
@@ -76,14 +77,14 @@ class Unit:
 
 @dataclass(frozen=True)
 class Steps:
-    """By which steps an output may be moved, [k, ...], and how likely each is, [k]."""
+    """The possible steps [k, ...] of an output, and their probabilities [k]."""
 
     moves: Array
     probabilities: Array
 
     @classmethod
     def of(cls, asked: Entry | Question, unit: Unit | None, excess: float) -> Self | None:
-        """The steps for recordings of an order; None where the output stays."""
+        """Return the steps for recordings of an order; None if the output stays."""
         line = None if unit is None or excess <= 0.0 else unit.line(asked)
         if line is None:
             return None
@@ -95,21 +96,21 @@ class Steps:
         return np.asarray(self.moves[generator.choice(len(self.moves), p=self.probabilities)])
 
     def log_ratio(self, entry: Entry) -> float:
-        """Log density of the recorded output where it was moved, less that where it was not."""
+        """Return the log density of the recorded output with moves, minus the log density without."""
         mechanism, rows = entry.release.mechanism, entry.rows
         if rows is None or not isinstance(mechanism, SampledSum):
             return 0.0
         outputs = np.concatenate([entry.output[np.newaxis], entry.output - self.moves])
         found = mechanism.log_densities(outputs, rows)
         if found is None:
-            return 0.0  # no density is known, and so the loss is not either
+            return 0.0  # without a density the loss is unknown
         return float(np.logaddexp.reduce(found[1:] + np.log(self.probabilities)) - found[0])
 
 
 def best_excess(shapes: Iterable[Shape], rest: float, delta: float) -> float:
-    """The order less 1 whose Renyi divergence gives the least epsilon at `delta`, for lines of these shapes.
+    """Return the order, minus 1, that gives the least epsilon at `delta` for lines of these shapes.
 
-    `rest` is the mu^2 of all releases without a sample.
+    The epsilon is converted from the Renyi divergence. `rest` is the mu^2 of all releases without a sample.
     """
     numbers = Counter(shapes)
 
@@ -127,7 +128,7 @@ def _sigma(asked: Entry | Question) -> float | None:
 
 
 def _coarse(size: float) -> float:
-    """To 5%: questions whose lines are nearly the same share one law."""
+    """Round to 5%, so that questions with nearly the same line share one law."""
     return math.copysign(1.05 ** round(math.log(abs(size), 1.05)), size) if abs(size) > 1e-6 else 0.0
 
 
@@ -139,7 +140,7 @@ def _log_moment(shape: Shape, excess: float) -> float:
 
 @lru_cache(maxsize=512)
 def _law(shape: Shape, excess: float) -> tuple[Array, Array]:
-    """Steps and their probabilities: the closest mixture of moved densities, by maximum likelihood."""
+    """Return steps and probabilities: the closest mixture of moved densities, by maximum likelihood."""
     points, tilted = _tilted(shape, excess)
     target = np.exp(tilted - np.logaddexp.reduce(tilted))
     seen = points[target > 1e-9 * target.max()]
@@ -154,7 +155,7 @@ def _law(shape: Shape, excess: float) -> tuple[Array, Array]:
 
 
 def _tilted(shape: Shape, excess: float) -> tuple[Array, Array]:
-    """Points on the line, and the log of p^(1 + s) / p'^s there."""
+    """Return points on the line, and the log of p^(1 + s) / p'^s at them."""
     reach = 8.0 + (1.0 + excess) * max(abs(shape.own), abs(shape.other))
     points = np.linspace(-reach, reach, min(20_001, 2 * math.ceil(10.0 * reach) + 1))
     own, other = (_log_line(points, shape.rate, at) for at in (shape.own, shape.other))
@@ -162,7 +163,7 @@ def _tilted(shape: Shape, excess: float) -> tuple[Array, Array]:
 
 
 def _log_line(points: Array, rate: float, at: float) -> Array:
-    """Log density of p, but for a constant."""
+    """Return the log density of p, up to a constant."""
     inside = math.log(rate) - 0.5 * (points - at) ** 2
     outside = (math.log1p(-rate) if rate < 1.0 else -math.inf) - 0.5 * points**2
     return np.asarray(np.logaddexp(inside, outside) - 0.5 * math.log(2.0 * math.pi))

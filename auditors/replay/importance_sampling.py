@@ -1,10 +1,10 @@
 """Recordings drawn where the loss is large, with their importance weights.
 
 The loss of a pair is large where outputs lie far from the data's query on the side away from the
-neighbour's; noise drawn as stated is hardly ever there. Here noise is shifted along the difference of the
-queries in a first recording, the pilot, by one of several multiples drawn for each recording. Whatever the
-pilot, the recording's likelihood under the mixture is known exactly, and so is its importance weight
-(Owen and Zhou 2000: the deterministic mixture).
+neighbour's; ordinary noise hardly ever lands there. Here noise is shifted along the difference of the
+queries in a first recording, the pilot, by one of several multiples drawn for each recording. For any pilot,
+the recording's likelihood under the mixture is known exactly, and so is its importance weight (Owen and Zhou
+2000: the deterministic mixture).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from dpaudit.mechanisms.base import FixedNoise
 
 @dataclass(frozen=True)
 class Tilts:
-    """The multiples of the pilot's difference by which recordings are shifted, and how often.
+    """The multiples of the pilot's difference that shift recordings, and their frequencies.
 
     The last of `multiples` [k] is the intended one, 0 keeps every weight below 1 over its share; `shares` [k]
     add up to 1.
@@ -35,16 +35,16 @@ class Tilts:
 
     @classmethod
     def toward(cls, mu: float, delta: float) -> Self:
-        """Multiples that make the loss of a Gaussian pair `mu` apart about its epsilon at `delta`."""
+        """Return multiples with which a Gaussian pair `mu` apart has a loss near its epsilon at `delta`."""
         if not 0.0 < mu < 1e6:
             return cls()
         multiple = epsilon_below(delta, mu) / mu**2 - 0.5
-        # A third of a standard deviation beyond: the loss must exceed epsilon to count.
+        # A third of a standard deviation more: only a loss above epsilon counts.
         return cls.by(max(0.0, multiple) + 1.0 / (3.0 * mu))
 
     @classmethod
     def by(cls, multiple: float) -> Self:
-        """This multiple, nearly always."""
+        """Return tilts that use this multiple nearly always."""
         return cls((0.0, multiple), (0.05, 0.95))
 
 
@@ -52,8 +52,8 @@ class Tilts:
 class TiltedNoise(LiveNoise):
     """Live noise, shifted by a multiple of known directions.
 
-    The directions are the pilot's differences of queries, in the order of its questions; one that does not
-    fit the question at its place is not used.
+    The directions are the pilot's differences of queries, in the order of its questions; a direction that
+    does not fit its question is not used.
     """
 
     seed: np.random.SeedSequence
@@ -71,13 +71,13 @@ class TiltedNoise(LiveNoise):
         self._sums: dict[int, Array] = {}
 
     def answer(self, question: Question) -> Array:
-        """The live answer, moved as if the query had been moved."""
+        """Return the live answer, moved as if the query had been moved."""
         direction = self._direction(question)
         self._used.append(direction)
         mechanism = question.release.mechanism
         moved = shift(mechanism, direction, self.multiple)
         if isinstance(mechanism, StreamMechanism) and question.query.size:
-            # What comes out is the sum of the items so far.
+            # The output is the sum of the items so far.
             moved = self._sums[question.number] = moved + self._sums.get(question.number, 0.0)
         output = super().answer(question)
         steps = Steps.of(question, self._unit(len(self._used) - 1), self.multiple)
@@ -101,7 +101,7 @@ class TiltedNoise(LiveNoise):
         return direction if fits and same_points else np.zeros_like(question.query)
 
     def log_weight(self, entries: Sequence[Entry], tilts: Tilts) -> float:
-        """Log of the recording's density without a shift over its density under the mixture."""
+        """Return the log of the density without a shift over the density under the mixture."""
         asked = queries_of(entries)
 
         def moved(multiple: float) -> Queries:
@@ -124,11 +124,11 @@ class TiltedNoise(LiveNoise):
 
 
 def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:
-    """The shift of a query: none where noise is not added, and whole numbers on integers."""
+    """Return the shift of a query: zero if no noise is added, and whole numbers on integers."""
     if not isinstance(mechanism, FixedNoise | SmoothGaussian):
         return np.zeros_like(direction)
     moved = multiple * direction
     if isinstance(mechanism, LaplaceNoise):
-        # Its loss is bounded, and largest from the query on: further out only the weights change.
+        # The loss is bounded and is largest from the query on: further out only the weights change.
         moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
     return np.rint(moved) if mechanism.integer_noise else moved

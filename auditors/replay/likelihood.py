@@ -27,15 +27,15 @@ class NoDensity(ValueError):
 
 
 def queries_of(entries: Sequence[Entry]) -> Queries:
-    """The queries that a run asked."""
+    """Return the queries of a run."""
     return [Asked(entry.query, entry.scale, entry.rows) for entry in entries]
 
 
 def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
-    """Log density of the outputs, in order, had `one` been asked, less that had `other` been asked.
+    """Return the log density of the outputs, in order, given the queries `one`, minus that given `other`.
 
     Both have the same number of queries, with the same shapes. A release with the same query in both adds 0,
-    whatever its density. `NoDensity` is raised for one that moves and has no known density. Releases on one
+    whatever its density. A release that moves and has no known density raises `NoDensity`. Releases on one
     sample depend on each other, so they have one joint density.
     """
     total = 0.0
@@ -52,7 +52,7 @@ def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
 
 
 def _independent(entries: Sequence[Entry]) -> list[list[int]]:
-    """The positions of each release's entries, those of all releases on one sample together."""
+    """Return the positions of each release's entries; releases on one sample form one group."""
     groups: dict[object, list[int]] = {}
     for position, entry in enumerate(entries):
         sample = entry.release.sample
@@ -61,7 +61,7 @@ def _independent(entries: Sequence[Entry]) -> list[list[int]]:
 
 
 def _log_likelihood(made: Sequence[Entry], queries: Queries) -> float | None:
-    """Log density of one release's outputs, or of several releases' on one sample; None: not known."""
+    """Return the log density of one release, or of all releases on one sample; None: not known."""
     if len({entry.number for entry in made}) == 1:
         return made[0].release.mechanism.log_likelihood(made, queries)
     mechanisms = [m for entry in made if isinstance(m := entry.release.mechanism, SampledSum)]
@@ -77,7 +77,7 @@ def _differ(one: Asked, other: Asked) -> bool:
 
 
 def _unknown(made: Sequence[Entry]) -> str:
-    """Why no density is known, and what to do about it."""
+    """Say why no density is known, and how to avoid that."""
     release = made[0].release
     if len({entry.number for entry in made}) > 1 and not all(map(_is_gaussian, made)):
         return (
@@ -98,7 +98,7 @@ def _is_gaussian(entry: Entry) -> bool:
 
 
 def require_densities(entries: Sequence[Entry]) -> None:
-    """Raise `NoDensity` for a release whose loss may not vanish where its query does not move."""
+    """Raise `NoDensity` for a release that may have a loss although its query does not move."""
     for entry in entries:
         mechanism, known = entry.release.mechanism, entry.rows is not None or not entry.query.size
         if isinstance(mechanism, HiddenSample) and not known:
@@ -114,7 +114,7 @@ def require_densities(entries: Sequence[Entry]) -> None:
 
 
 def releases_of(entries: Sequence[Entry]) -> list[list[int]]:
-    """The positions of each release's entries."""
+    """Return the positions of each release's entries."""
     groups: dict[int, list[int]] = {}
     for position, entry in enumerate(entries):
         groups.setdefault(entry.number, []).append(position)
@@ -122,10 +122,10 @@ def releases_of(entries: Sequence[Entry]) -> list[list[int]]:
 
 
 def gaussian_share(entries: Sequence[Entry], differences: Sequence[Array]) -> list[tuple[float, bool]]:
-    """For each release: the mu^2 of a Gaussian pair with these differences, and whether that is exact.
+    """Return for each release the mu^2 of a Gaussian pair, and whether it is exact.
 
-    From the queries' differences, one for each entry. It is exact for Gaussian noise of a fixed scale; for
-    other noise it is a rough guide, for Gaussian noise with the same spread.
+    `mu^2` comes from the queries' differences, one for each entry. It is exact for Gaussian noise of a fixed
+    scale. For other noise it is a rough guide: the figure for Gaussian noise with the same spread.
     """
     shares = []
     for group in releases_of(entries):

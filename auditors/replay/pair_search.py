@@ -1,10 +1,9 @@
 """A search for worse pairs than those given: records at extremes, taken out, doubled, among other records.
 
-A candidate is recorded once and replayed once. One on which a replay has findings is the worst there is; else
-the pair counts as worse on which releases move further, in units of their noise, and of two that are alike
-the one on which they move further of what they declare. The search goes on from the worst candidate, until
-none is worse or its runs are spent. It only chooses which pairs are audited, with noise of their own: what it
-saw is no evidence.
+A candidate is recorded once and replayed once. A pair with a finding is the worst. Otherwise pairs are
+ranked by the moves of their releases, in units of the noise, and then by the moves relative to the declared
+sensitivity. The search continues from the worst candidate until no candidate is worse or its runs are spent.
+It only chooses which pairs are audited, with fresh noise: its own runs are no evidence.
 """
 
 import math
@@ -25,31 +24,31 @@ from dpaudit.errors import UsageError
 from dpaudit.processes.changes import Records, changed, named, records_of, words
 from dpaudit.processes.hosted import HostedData
 
-#: Runs of one search, left out.
+#: The default number of runs of one search.
 SEARCH_RUNS: Final = 120
 _COLUMNS: Final = 8
 
-#: Units of privacy of which a record is one.
+#: The units of privacy that are single records.
 RECORDS: Final = ("record", "row", "example")
 
-#: What is done to the data on both sides.
+#: The changes to the data on both sides.
 _Sides: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class WorsePair:
-    """The worst pair that a search tried, if it is worse than every given pair, and how many it tried."""
+    """The worst pair of a search, if it is worse than every given pair, and the number of pairs tried."""
 
     pair: Pair | None
     tried: int
 
     @property
     def pairs(self) -> Sequence[Pair]:
-        """The pair, if there is one."""
+        """Return the pair, if there is one."""
         return () if self.pair is None else (self.pair,)
 
     def words(self) -> list[str]:
-        """How many pairs were tried, and the one that is audited beside the given ones."""
+        """Describe the number of pairs tried, and the pair that is audited beside the given pairs."""
         found = (
             "none worse" if self.pair is None else f"the last pair is audited too: {self.pair.description}"
         )
@@ -65,14 +64,14 @@ def require_records(unit: str) -> None:
 
 
 def records_in(pair: Pair) -> Records | None:
-    """The records of a pair, here or in another process; None where none of them can be changed."""
+    """Return the records of a pair, here or in another process; None if no record can be changed."""
     if isinstance(pair.data, HostedData):
         return None if pair.data.records is None else Records(*pair.data.records)
     return records_of(pair.data, pair.neighbour)
 
 
 def search(runs: Runs, pairs: Sequence[Pair], *, seed: int, most: int = SEARCH_RUNS) -> WorsePair:
-    """Search from each given pair whose records can be changed, the worst one first."""
+    """Search from each given pair with records that can be changed, the worst pair first."""
     sequence = np.random.SeedSequence([seed, 0x5EA7C4])
     left = most // 2
 
@@ -107,7 +106,7 @@ def _score(runs: Runs, pair: Pair, seed: np.random.SeedSequence) -> tuple[float,
     other = runs.replay(pair.neighbour, recorded)
     errors = [side.error for side in (recorded, other) if not isinstance(side.error, ReplayDiverged)]
     if any(error is not None for error in errors):
-        return -1.0, 0.0  # data that the algorithm refuses may be none that it is made for
+        return -1.0, 0.0  # the algorithm may refuse data outside its domain
     with suppress(NotComparable):
         if runs.between_sides(recorded, other) or runs.leaks(recorded, other):
             return math.inf, 0.0
@@ -124,7 +123,7 @@ def _pair(base: Pair, sides: _Sides) -> Pair:
 
 
 def _row(sides: _Sides) -> int:
-    """The index of the record that differs."""
+    """Return the index of the record that differs."""
     return int((sides[0] or sides[1])[-1].split()[1].split(".")[0])
 
 
@@ -135,7 +134,7 @@ def _made(data: Any, changes: Sequence[str]) -> Any:
 
 
 def _around(start: _Sides | None, known: Records, relation: Neighbouring) -> Iterator[_Sides]:
-    """Candidates near a place: at first changes of one record, then what the others may be."""
+    """Return candidates near a place: first changes of one record, then values of the others."""
     if start is None:
         for row in dict.fromkeys((known.row, known.largest, known.number - 1)):
             yield from _of_one(row, known, relation)

@@ -1,8 +1,8 @@
-"""Custom samplers that draw nothing from the curator's generator, so that their noise is public.
+"""Custom samplers with public noise: they draw nothing from the curator's generator.
 
-A release of `Curator.release_opaque` has no density, and the exact loss is not known. But a sampler that does
-not touch the generator that it is handed returns a function of the value and of what is public. If two data
-sets of a pair then give two answers after the same releases, no secret separates them.
+A release of `Curator.release_opaque` has no density, so the exact loss is not known. But a sampler that does
+not use the generator it receives returns a function of the value and of public information. If the two data
+sets of a pair then give different answers after the same releases, no secret noise hides the difference.
 """
 
 from collections.abc import Callable
@@ -20,24 +20,24 @@ from dpaudit.curator.noise import Entry, LiveNoise
 from dpaudit.mechanisms import Array
 from dpaudit.processes.hosted import Hosted
 
-#: Of one release: its label, whether its sampler used its generator or failed, and what it returned.
+#: A release's label, whether its sampler used the generator or failed, and the sampler's answer.
 _Note = tuple[str, bool, Array]
 
 
 class _Noticed(np.random.Generator):
-    """A generator that records whether any of its attributes is used, for a draw or a copy."""
+    """A generator that records any use of its attributes, for a draw or a copy."""
 
     used = False
 
     def __getattribute__(self, name: str) -> Any:
-        """The attribute; any but `used` is noted."""
+        """Return the attribute; note any use except of `used`."""
         if name != "used":
             np.random.Generator.__setattr__(self, "used", True)
         return super().__getattribute__(name)
 
 
 class SamplerWatch:
-    """Runs an algorithm, and calls each sampler of its opaque releases once more beforehand."""
+    """An algorithm with each sampler of its opaque releases called once more before the release."""
 
     def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
         self._algorithm = algorithm
@@ -49,7 +49,7 @@ class SamplerWatch:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """The algorithm's attribute."""
+        """Return the algorithm's attribute."""
         return getattr(self._algorithm, name)
 
     def __call__(self, data: Any, curator: Curator) -> Any:
@@ -71,8 +71,8 @@ class SamplerWatch:
 def public_noise(runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence) -> list[Finding]:
     """Return a finding for each release with public noise whose answer differs between the pair's data sets.
 
-    Three runs: a recording, its replay on the same data, and on the neighbour. `pilot` is an ordinary
-    recording, which knows the releases' places in the code.
+    It takes three runs: a recording, its replay on the same data, and its replay on the neighbour. `pilot`
+    is an ordinary recording, which has the releases' places in the code.
     """
     algorithm = runs.algorithm
     watch: Any = (
@@ -91,7 +91,7 @@ def public_noise(runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedS
         if not label == again[0] == other[0]:
             break
         if own[1] or other[1] or first_difference(own, again) is not None:
-            continue  # secret, or not the same on the same data
+            continue  # secret noise, or noise that differs on the same data
         if first_difference(own[2], other[2]) is not None and label in places:
             shown, detail = places[label].release.label, "its sampler uses nothing of the curator's generator"
             detail += ", and its answer differs on the neighbour: the noise is public"
@@ -105,6 +105,6 @@ def _notes(watch: Any) -> list[_Note]:
 
 
 def _places(recorded: Recording) -> dict[str, Entry]:
-    """The entry of each label, as findings may show it."""
+    """Return the entry of each label, in the form that findings may show."""
     pairs = zip(recorded.transcript.entries, recorded.entries, strict=True)
     return {entry.release.label: shown for entry, shown in pairs}

@@ -1,4 +1,4 @@
-"""One run of an algorithm with all its questions, how two runs differ, and how far queries moved."""
+"""One run of an algorithm with all its questions; the differences between two runs; the moves of queries."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,11 +32,12 @@ SENSITIVITY_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: its output, its releases, and the error that ended it, if one did.
+    """One run: its output, its releases, and the error that ended it, if any.
 
-    `output` is a copy of what was returned, made at once; `held` is what was returned itself, with all that a
-    copy leaves out: the base of a view, and whatever an object excludes from pickling. `public` are the names
-    that findings may quote, as in `Runs`.
+    `output` is a copy of the returned object, made at once. `held` is the returned object itself, with the
+    parts that a copy lacks: the base of a view, and anything that an object excludes from pickling. `public`
+        are the names that
+    findings may quote, as in `Runs`.
     """
 
     output: Any
@@ -47,7 +48,7 @@ class Recording:
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
-        """Every question with its answer; a release whose label may quote records has a number for one."""
+        """Return every question with its answer; a label that may quote records is replaced by a number."""
         return [self._shown(entry) for entry in self.transcript.entries]
 
     def _shown(self, entry: Entry) -> Entry:
@@ -59,11 +60,11 @@ class Recording:
 
 @dataclass(frozen=True)
 class Runs:
-    """How an algorithm is run on either side of a pair, with further arguments of `dpaudit.run` as options.
+    """The way to run an algorithm on either side of a pair; `options` are arguments of `dpaudit.run`.
 
-    Under joint trust the changed user's own view, the one at the position `unit`, is not compared; under
-    local trust only one user's releases may move. The relation says how many parts of a split a unit touches.
-    `one_more` is whether one side of the pair has one record more than the other.
+    Under joint trust the changed user's own view, at the position `unit`, is not compared. Under local trust
+    only one user's releases may move. The relation determines the number of parts of a split that a unit
+    touches. `one_more`: one side of the pair has one record more than the other.
     """
 
     algorithm: Callable[[Any, Curator], Any]
@@ -73,13 +74,13 @@ class Runs:
     unit: int | None = None
     one_more: bool = False
     ran: Callable[[], object] | None = None  # called after each run
-    #: The names of releases and parts that findings may quote; None: these and all else that runs say.
+    #: The names of releases and parts that findings may quote; None: findings may quote everything.
     public: frozenset[str] | None = None
-    #: The labels of releases whose query moved in a replay on a neighbour, of ordinary recordings.
+    #: The labels of releases with a query that moved when an ordinary recording was replayed on a neighbour.
     moved: set[str] = field(default_factory=set, compare=False)
 
     def record(self, data: Any, noise: NoiseSource, coins: Coins | None = None) -> Recording:
-        """Run once on a copy of the data; an error is kept with what had been released by then.
+        """Run once on a copy of the data; keep an error together with the releases before it.
 
         `coins` force the samples that the algorithm draws.
         """
@@ -87,17 +88,17 @@ class Runs:
         noise = noise if coins is None else ForcedSamples(noise, coins)
         try:
             # Copies of the data, since an algorithm may change them in place;
-            # of the options, since a budget that one run spends must be whole again for the next;
-            # and of the algorithm, since what it keeps from one run must not reach the next.
+            # of the options, since each run needs an unspent budget;
+            # and of the algorithm, since state from one run must not reach the next.
             options = copy.deepcopy(dict(self.options))
             algorithm, data = fresh(self.algorithm), copy.deepcopy(data)
             result = run(algorithm, data, noise=noise, transcript=transcript, **options)
-        except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
+        except Exception as error:  # noqa: BLE001  (any error on one side only is a finding)
             return Recording(None, transcript, error, public=self.public)
         finally:
             if self.ran is not None:
                 self.ran()
-        # Copied: an algorithm may hand out the same object again, changed, from its next run.
+        # Copied: the next run may change the same object and return it again.
         return Recording(fresh(result.output), transcript, held=result.output, public=self.public)
 
     def replay(self, data: Any, recorded: Recording, coins: Coins | None = None) -> Recording:
@@ -109,7 +110,7 @@ class Runs:
         return replace(result, error=error)
 
     def held_to_public(self, pairs: Iterable[Pair], seed: int) -> Self:
-        """The same; if pairs are of private records, findings quote what is said on public data alone."""
+        """Return these runs; for pairs of private records, findings quote only names seen on public data."""
         stand_ins = [pair.stand_ins for pair in pairs if pair.stand_ins is not None]
         if not stand_ins:
             return self
@@ -124,11 +125,11 @@ class Runs:
         return replace(self, public=frozenset().union(*names))
 
     def words(self, said: str, instead: str) -> str:
-        """What a run said, or other words where that may quote records."""
+        """Return a run's words, or other words if they may quote records."""
         return said if self.public is None else instead
 
     def failure(self, error: Exception) -> Exception:
-        """A run's error as it is raised: one of ours that may quote records is as any other's."""
+        """Return a run's error for raising; our errors that may quote records are treated like any other."""
         if self.public is None or not isinstance(error, InputError) or isinstance(error, TargetDied):
             return error
         return TargetRaised(type(error).__name__, str(error), error.raised_at, "")
@@ -136,17 +137,17 @@ class Runs:
     def between_sides(
         self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
     ) -> list[Finding]:
-        """What differs in the releases of a replay on the neighbour although each of them returned the same.
+        """Return the differences of a replay on the neighbour, where each release returned the same output.
 
-        `circumstance`, what was special about the recording, is added to each detail; `rounding` is by how
-        much more a sensitivity may be exceeded, relative to the queries' own size.
+        `circumstance` describes the recording and is added to each detail. `rounding` is the further excess
+        over a sensitivity that is allowed, relative to the queries' own size.
         """
         entries = recorded.entries
         size = max((float(np.abs(entry.query).sum()) for entry in entries), default=0.0) if rounding else 0.0
         moves = list(movements(entries, other.entries))
         findings = []
         for move in moves:
-            # The other side's query has a last place up to twice as large.
+            # The last binary place of the other side's query may be twice as large.
             least = move.measured - 3 * float(off_by(move.entry.query).sum()) - rounding * size
             if not circumstance and least > SENSITIVITY_TOLERANCE * move.declared:
                 self.moved.add(move.entry.release.label)
@@ -175,11 +176,11 @@ class Runs:
         return findings
 
     def leaks(self, recorded: Recording, other: Recording) -> list[Finding]:
-        """What differs in the outputs although the releases were the same.
+        """Return the differences of the outputs of runs with the same releases.
 
-        `NotComparable` is raised for an output whose content cannot be inspected, or outputs that differ
-        although their copies are the same. That is no finding: a view's base may be uninitialised memory, and
-        a later run may have changed what an earlier one returned.
+        An output with content that cannot be inspected raises `NotComparable`, and so do outputs that differ
+        although their copies are equal. The latter is no finding: a view's base may be uninitialised memory,
+        and a later run may have changed the object that an earlier run returned.
         """
         if flow_difference(recorded, other) is not None:
             return []
@@ -200,7 +201,7 @@ class Runs:
             return first_difference(one, other)
         both_views = isinstance(one, UserViews) and isinstance(other, UserViews)
         if both_views and self.unit is not None:
-            # A user that only one side has is left out of that side's views; the others keep their order.
+            # A user on one side only is removed from that side's views; the others keep their order.
             most = max(len(one.views), len(other.views))
             left, right = (v.without(self.unit) if len(v.views) == most else v.views for v in (one, other))
             return first_difference(left, right, "another user's view")
@@ -212,7 +213,7 @@ class Runs:
 
 
 def one_more(pair: Pair) -> bool:
-    """Whether one side of a pair has one record more than the other, as far as they say."""
+    """Return whether one side of a pair has one record more than the other, if their sizes are known."""
     one, other = (
         side.size if isinstance(side, HostedData) else size_of(side) for side in (pair.data, pair.neighbour)
     )
@@ -220,15 +221,15 @@ def one_more(pair: Pair) -> bool:
 
 
 def fresh(value: Any) -> Any:
-    """A copy of an algorithm, without what it keeps from a run, or of an output; itself, if it has none."""
+    """Return a copy of an algorithm, without state from a run, or of an output; itself if uncopyable."""
     try:
         return copy.deepcopy(value)
-    except Exception:  # noqa: BLE001  (whatever an object's own copying raises)
+    except Exception:  # noqa: BLE001  (an object's own copying may raise anything)
         return value
 
 
 def repeat_difference(recorded: Recording, again: Recording) -> str | None:
-    """How the releases of a replay on the same data differ from the recording's, or None."""
+    """Describe how the releases of a replay on the same data differ from the recording, or return None."""
     flow = flow_difference(recorded, again)
     if flow is not None:
         return flow
@@ -239,10 +240,10 @@ def repeat_difference(recorded: Recording, again: Recording) -> str | None:
 
 
 def flow_difference(recorded: Recording, other: Recording) -> str | None:
-    """How the sequence of releases differs, or None.
+    """Describe how the sequence of releases differs, or return None.
 
-    A run that did not end in its time says nothing about the data where another one may have been near it:
-    its `TargetDied` is raised.
+    If one run exceeded its time limit and another run may have been near it, the time-out shows nothing
+    about the data: its `TargetDied` is raised.
     """
     for error in (recorded.error, other.error):
         if isinstance(error, TargetDied) and error.where == TIMEOUT:
@@ -263,14 +264,14 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
 
 
 def _kind(error: Exception) -> str:
-    """What was raised, by its own name wherever it was raised."""
+    """Return the name of the error's class, in whichever process it was raised."""
     return error.kind if isinstance(error, TargetRaised) else type(error).__name__
 
 
 def _parts(
     moved: Sequence[Entry], neighbouring: Neighbouring, public: frozenset[str] | None
 ) -> list[Finding]:
-    """Releases that move in more parts of a split than one unit can touch."""
+    """Return findings for releases that move in more parts of a split than one unit can touch."""
     splits: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
     for entry in moved:
@@ -298,7 +299,7 @@ def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) ->
 
 @dataclass(frozen=True)
 class Movement:
-    """One release's move: how far its query moved and how far it may, by which measure, in words.
+    """One release's move: the measured and the declared distance, and the measure in words.
 
     `entry` is the last recorded entry of the release.
     """
@@ -310,7 +311,7 @@ class Movement:
 
 
 def movements(recorded: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Movement]:
-    """The move of every release that both runs made; all items of one stream make one move."""
+    """Return the move of every release that both runs made; all items of one stream make one move."""
     made = recorded[: len(other)]
     for group in releases_of(made):
         one, two = ([side[at] for at in group] for side in (made, other))
@@ -318,18 +319,18 @@ def movements(recorded: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Mov
         parts = zip(_repetitions(one, release.count), _repetitions(two, release.count), strict=True)
         with np.errstate(over="ignore"):  # the distance of two finite queries may exceed every double
             each = [release.mechanism.moves(*part) for part in parts]
-        # Of repetitions, the one that moved most.
+        # the repetition that moved most
         for moves in zip(*each, strict=True):
             yield Movement(last, *max(moves, key=lambda move: move.measured))
 
 
 def off_by(query: Array) -> Array:
-    """How far the exact values may be, entry by entry, of which a query holds the nearest doubles."""
+    """Return a bound on the distance of each double in a query from its exact value."""
     return np.asarray(np.spacing(np.abs(query)) / 2)
 
 
 def _repetitions(entries: Sequence[Entry], count: int) -> list[Sequence[Answer]]:
-    """The entries, repetition by repetition: with `count` > 1, along the first axis of the only one."""
+    """Return the entries by repetition: with `count` > 1, along the first axis of the only entry."""
     if count == 1:
         return [entries]
     entry = entries[0]

@@ -1,7 +1,7 @@
 """Replay: the white-box audit.
 
 Run the algorithm on one data set and record every release; run it on a neighbour with each release
-forced to return what was recorded. Whatever then still differs is not in the ledger, and the likelihood
+forced to return the recorded output. Any remaining difference is not in the ledger, and the likelihood
 of the recording on either side gives the pair's exact privacy loss. The method goes back to DPCheck (Zhang,
 Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 """
@@ -51,16 +51,16 @@ from dpaudit.processes.hosted import Hosted
 from dpaudit.processes.hosting import conditions_of, hosting, is_own
 from dpaudit.progress import Work
 
-#: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
-#: queries that are computed from such outputs are rounded as coarsely.
+#: At extreme outputs a query may also exceed its sensitivity by this fraction of its own size: later
+#: queries computed from such outputs have coarse rounding.
 ROUNDING = 2.0**-48
 
-#: Where no number of replays is asked for: so many in each direction first, and so many at most.
+#: The default numbers of replays in each direction: at first, and at most.
 FIRST, MOST = 6, 100
 
-#: Tells the seeds of forced samples, and of samplers of an author's own, from all others.
+#: Separates the seeds of forced samples, and of custom samplers, from all other seeds.
 _OF_SAMPLES, _OF_SAMPLERS = 0xC0125, 0x09A9E
-#: Recordings that are tried on a pair that a search found.
+#: The number of recordings on a pair that a search found.
 _CONFIRMING = 5
 
 #: A billion replays of the shortest algorithm take days.
@@ -72,7 +72,8 @@ LIMITS = (
     Condition(code=Code.BESIDE_RELEASES),
     Condition(code=Code.SAMPLER_RESOLUTION, draws=DRAWS),
 )
-#: From some of a recording's releases, the rest, the relation and the group's size to a share and its scale.
+#: Computes a share and its scale from some releases of a recording, the rest, the relation and the group
+#: size.
 BudgetShare: TypeAlias = Callable[
     [Sequence[Release], Sequence[Release], Neighbouring, int], tuple[float, str] | None
 ]
@@ -108,7 +109,7 @@ def replay(
     >>> from dpaudit import L1, Claim, Laplace, Pair, PureDP, replay
     >>> def leaks(rows, curator):
     ...     noisy = curator.release(len(rows), Laplace(scale=2.0, sensitivity=L1(1.0)), label="count")
-    ...     return noisy, max(rows)  # which leaves beside the curator
+    ...     return noisy, max(rows)  # a leak past the curator
     >>> claim = Claim(PureDP(epsilon=0.5), unit="row", neighbouring="add-or-remove-one")
     >>> [one.kind for one in replay(leaks, [Pair([1, 9], [1])], claim=claim, in_process=True).findings]
     ['leak']
@@ -119,35 +120,35 @@ def replay(
         claim: what to refute; by default the algorithm's own ``claim``, if it has one.
         seed: root seed; all noise is drawn from it.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, trust_model, users, ...).
-        replays: recordings in each direction, each of which is replayed; the exact loss is from them. Left
-            out, 6, and more of them, up to 100, as long as the evidence against the claim grows so fast that
-            these would suffice; and fewer recordings with extreme outputs.
+        replays: recordings in each direction, each replayed on the neighbour; they determine the exact loss.
+            Default: 6, and up to 100 while the evidence against the claim grows fast enough to refute it
+            within these; with fewer recordings of extreme outputs.
         delta: where to bound epsilon; by default the claim's own, or 1e-5.
         confidence: of the bound and the verdict together, over all pairs and both directions.
         fixed_queries: the caller states that no query depends on an earlier output: then the loss of all
             Gaussian releases is known in closed form. The statement is checked in every recording.
-        in_process: whether to run the algorithm in this process, as a debugger needs; left out, each run of
-            one that does not come with dpaudit has a process of its own, so that no cache, module state or
-            patched library goes from one run to another.
+        in_process: whether to run the algorithm in this process, as a debugger needs. By default each run
+            has its own process, so that no cache, module state or patched library passes from one run to
+            another; algorithms that come with dpaudit run in this process.
         limits: on the time and memory of each run in a process of its own.
         search_pairs: None tries other pairs of the given records, in up to 64 runs, unless the algorithm
             comes with dpaudit. True tries them for every algorithm, and also looks for a worse pair with
             other values, in up to 120 runs, and audits it. False searches nothing.
         search_seconds: time after which the search among the given records begins no further run.
-        keep_pair: called if a public pair refutes the claim, with the source of a module whose function
-            ``pair`` makes the smallest pair found that still refutes it.
-        budget_share: what some releases cost by themselves over what all cost, and on which scale; left out,
-            releases that no pair moved are named without it.
+        keep_pair: called if a public pair refutes the claim. Its argument is the source of a module with a
+            function ``pair`` that makes the smallest refuting pair found.
+        budget_share: computes the cost of some releases as a share of the total, and its scale. By default
+            releases that no pair moved are named without their share.
         extreme_outputs: also make recordings with extremely rare outputs: up to 42 in each direction, or
-            15 where `replays` is left out.
+            15 without `replays`.
 
-    The audit is REFUTED by any finding or where the exact loss contradicts the claim, INCONCLUSIVE where an
+    The audit is REFUTED by any finding or if the exact loss contradicts the claim. It is INCONCLUSIVE if an
     output cannot be compared, a release has no density, or nothing is released on a pair.
 
     Raises:
-        Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
-            raised on one of them alone it is a ``control-flow`` finding.
-        UsageError: a search for pairs where the claim's unit may have several records.
+        Exception: an error of the algorithm on both data sets of a pair, after the same releases; an error on
+            one of them alone is a ``control-flow`` finding.
+        UsageError: a search for pairs is requested, but the claim's unit may have several records.
         InvalidParameter: `replays` below 1 or above 10^9, or `delta` or `confidence` out of range.
     """
     _require_in_range(replays, confidence, delta)
@@ -231,7 +232,7 @@ def _is_one_data_set(pair: Pair) -> bool:
 
 
 def _watch(algorithm: Any, *, by_line: bool = False) -> Any:
-    """The algorithm inside a `Watch`, which is in the process where the algorithm runs."""
+    """Return the algorithm inside a `Watch`, in the process that runs the algorithm."""
     if isinstance(algorithm, Hosted):
         return algorithm.inside(Watch, by_line=by_line)
     return Watch(fresh(algorithm), by_line=by_line)
@@ -239,10 +240,10 @@ def _watch(algorithm: Any, *, by_line: bool = False) -> Any:
 
 @dataclass
 class ReplayPlan:
-    """How many recordings are made in each direction, and how far their runs have come.
+    """The number of recordings in each direction, and the progress of their runs.
 
-    With `replays` so many; left out, as many as the evidence so far suggests, against a `guarantee` if there
-    is one: the logarithm of an e-value that has to reach `needed`.
+    `replays` fixes the number. Without it the number follows the evidence against a `guarantee`, if there is
+    one: the logarithm of an e-value that must reach `needed`.
     """
 
     replays: int | None
@@ -251,19 +252,19 @@ class ReplayPlan:
     needed: float
     pairs: int
     work: Work
-    #: Runs so far, and where this direction began and is expected to end; directions that are left.
+    #: Runs so far; the start and the expected end of this direction; the remaining directions.
     done: int = 0
     _begun: int = 0
     _until: int = 1
     _left: int = 0
 
     def begin(self, direction: int) -> None:
-        """A direction of a pair begins, so many after the first."""
+        """Begin a direction of a pair, by its index from 0."""
         self._begun, self._left = self.done, 2 * self.pairs - direction - 1
         self._until = self.done + 3 + 2 * (self.replays or FIRST)
 
     def expect(self, runs: int) -> None:
-        """So many more runs in this direction; those to come are expected to be alike."""
+        """Expect this number of further runs in this direction, and the same in later directions."""
         self._until += runs
 
     def ran(self) -> None:
@@ -273,9 +274,9 @@ class ReplayPlan:
         self.work(self.done, total=max(self.done, expected))
 
     def goes_on(self, made: int, losses: Callable[[], exact_loss.Losses], *, decided: bool) -> bool:
-        """Whether another recording is made after so many; looked at when their number has doubled.
+        """Return whether to make another recording after this number; decided at each doubling.
 
-        The e-value is valid whenever recordings end, so that it may itself say when.
+        The e-value is valid whenever recordings end, so it may itself decide when they end.
         """
         if self.replays is not None or made < FIRST:
             return made < (self.replays or FIRST)
@@ -310,7 +311,7 @@ class _Audited:
     shown: Pair | CandidatePair | None = None
 
     def note(self, found: Iterable[Finding]) -> None:
-        """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
+        """Keep one finding of each kind and place: the first one, or the largest sensitivity."""
         for finding in found:
             key = finding.kind, finding.label, finding.where
             known = self.findings.get(key)
@@ -318,7 +319,7 @@ class _Audited:
                 self.findings[key] = finding
 
     def unmoved(self, budget_share: BudgetShare | None, group_size: int) -> list[Condition]:
-        """Name the releases of the longest first recording that no pair moved, with what they cost."""
+        """Name the releases of the longest first recording that no pair moved, with their cost."""
         still = [release for release in self.made if release.label not in self.runs.moved]
         if not still:
             return []
@@ -331,7 +332,7 @@ class _Audited:
         return [Condition(code=code, releases=releases, share=found[0], scale=found[1])]
 
     def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> list[Condition]:
-        """Test every mechanism's live noise against its stated distribution; returns whose was not tested."""
+        """Test every mechanism's live noise against its stated distribution; return the untested labels."""
         probe = SamplerProbe(seed)
         recorded = self.runs.record(data, probe)
         made = zip(reversed(recorded.transcript.entries), reversed(recorded.entries), strict=True)
@@ -376,11 +377,11 @@ class _Audited:
             self.reasons.append(f"the exact loss is not known: {error}")
 
     def figures(self, claim: Claim | None, delta: float | None, confidence: float) -> dict[str, Any]:
-        """What the exact loss of all directions says."""
+        """Return the figures of the exact loss over all directions."""
         return exact_loss.loss_figures(self.directions, claim, delta, confidence) if self.directions else {}
 
     def samples_untested(self, figures: dict[str, Any]) -> list[Condition]:
-        """The condition that names releases whose samples were not tested, after all pairs.
+        """Return the condition that names releases with untested samples, after all pairs.
 
         The exact loss assumes that the sums use the stated samples; if that was not tested, the detection
         limit is unknown.
@@ -392,14 +393,14 @@ class _Audited:
         return [Condition(code=Code.SAMPLES_UNTESTED, releases=Releases.of(untested))]
 
     def _samples(self, runs: Runs, pilot: Recording, pair: Pair, seed: np.random.SeedSequence) -> None:
-        """Test that sums are over the drawn samples, if the algorithm is told who was drawn."""
+        """Test that sums are over the drawn samples, if the algorithm learns who was drawn."""
         if needed := runs_needed(pilot):
             self.plan.expect(needed)
             own = np.random.SeedSequence([*seed.generate_state(4).tolist(), _OF_SAMPLES])
             self.note(self.samples.direction(runs, pilot, pair, own))
 
     def both_directions(self, index: int, pair: Pair, seed: int) -> None:
-        """Audit the pair of that index in both directions."""
+        """Audit the pair with this index in both directions."""
         for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
             self.plan.begin(2 * index + turn)
             self.direction(one, np.random.SeedSequence([seed, 2 * index + turn]), turned=turn == 1)
@@ -407,7 +408,7 @@ class _Audited:
 
     @property
     def host(self) -> Host | None:
-        """The process that runs the algorithm, if it is another one."""
+        """Return the process that runs the algorithm, if it is not this process."""
         return self.runs.algorithm.host if isinstance(self.runs.algorithm, Hosted) else None
 
     def search(self, pairs: Sequence[Pair], *, seed: int, unit: str, until: float | None) -> SearchResult:
@@ -421,7 +422,7 @@ class _Audited:
         return searched
 
     def smallest(self, audit: Audit, unit: str, delta: float | None) -> DescribedPair | None:
-        """The smallest pair tried that still refutes: by the first finding or, without one, by its loss."""
+        """Return the smallest pair tried that still refutes, by the first finding or else by its loss."""
         claimed = None if audit.claim is None else audit.claim.guarantee
         wanted = next(iter(self.findings.values()), claimed)
         if audit.verdict is not Experiment.REFUTED or wanted is None:
@@ -442,7 +443,7 @@ class _Audited:
         return described(made, private=private, host=self.host)
 
     def _refuted_by_loss(self, pair: Pair, audit: Audit, delta: float | None) -> bool:
-        """Whether the loss of this pair, in other recordings, refutes the claim by itself."""
+        """Return whether the loss of this pair alone, in fresh recordings, refutes the claim."""
         plan = replace(self.plan, extreme_outputs=False, pairs=1)
         again = _Audited(self.runs, plan, self.target_delta, self.fixed_queries)
         try:
@@ -458,7 +459,8 @@ class _Audited:
     def confirm(self, pair: Pair, seed: np.random.SeedSequence) -> None:
         """Compare recordings of fresh noise with their replays, on a pair that a search found.
 
-        A fault may show with some noise alone, such as a stop at a threshold: so several are made.
+        Some faults, for example a stop at a threshold, show only with some noise: so several recordings are
+        made.
         """
         runs = replace(self.runs, unit=pair.unit, one_more=one_more(pair))
         for one in seed.spawn(_CONFIRMING):
@@ -469,7 +471,7 @@ class _Audited:
     def _record_and_compare(
         self, runs: Runs, pair: Pair, noise: NoiseSource, circumstance: str = "", rounding: float = 0.0
     ) -> tuple[Recording, Recording]:
-        """A recording on the data and its replay on the neighbour, after their findings were noted."""
+        """Return a recording on the data and its replay on the neighbour; note their findings."""
         recorded = runs.record(pair.data, noise)
         other = runs.replay(pair.neighbour, recorded)
         self._compare(runs, recorded, other, circumstance, rounding)
@@ -478,7 +480,7 @@ class _Audited:
     def _compare(
         self, runs: Runs, recorded: Recording, other: Recording, circumstance: str, rounding: float
     ) -> None:
-        """Note what differs in the releases, then in the outputs, as far as they can be compared."""
+        """Note the differences of the releases, then of the outputs, as far as these can be compared."""
         self.note(runs.between_sides(recorded, other, circumstance=circumstance, rounding=rounding))
         try:
             self.note(runs.leaks(recorded, other))
@@ -490,7 +492,7 @@ class _Audited:
         self.reasons.append(self.runs.words(f"{reason}: {error}", reason))
 
     def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
-        """The first recording, during which randomness that is not the curator's is detected."""
+        """Make the first recording, and detect randomness from outside the curator during it."""
         watch = _watch(runs.algorithm)
         pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
         if watch.drawn is not None:
@@ -504,7 +506,7 @@ class _Audited:
         return pilot
 
     def _first_replays(self, runs: Runs, pilot: Recording, pair: Pair) -> Recording | None:
-        """The pilot's replay on the neighbour; None where further replays would show nothing more."""
+        """Return the pilot's replay on the neighbour; None if further replays would show nothing more."""
         again = runs.replay(pair.data, pilot)
         repeated = repeat_difference(pilot, again)
         if repeated is None:
@@ -514,7 +516,7 @@ class _Audited:
             except NotComparable as error:
                 self._not_comparable(error)
         if repeated is not None:
-            # An algorithm with randomness of its own differs from itself, whatever the data.
+            # An algorithm with its own randomness differs between runs on the same data.
             detail = (
                 f"same data and same noise, yet different: {repeated}; "
                 "the algorithm draws randomness that is not the curator's"
@@ -531,7 +533,7 @@ class _Audited:
     def _losses(
         self, runs: Runs, pilot: Recording, other: Recording, pair: Pair, seed: np.random.SeedSequence
     ) -> None:
-        """The losses of recordings shifted to where the loss is large, each replayed on the neighbour."""
+        """Return the losses of recordings shifted to a large loss, each replayed on the neighbour."""
         differences = exact_loss.query_differences(pilot.entries, other.entries)
         shares = likelihood.gaussian_share(pilot.entries, differences)
         square = sum(share for share, _ in shares)

@@ -1,12 +1,12 @@
-"""A trip wire for randomness that is not the curator's.
+"""A trip wire for randomness from outside the curator.
 
-It detects draws from the global generators of numpy, Python and torch, seeded or not: they are hidden state
-that any other code may change, and their states are compared. And whatever takes a seed from the operating
-system: a generator made without one, ``secrets``, ``os.urandom``. All of Python's code and numpy's comes to
-two functions for it, which are replaced during the run wherever a module names them. Allowed are the
-curator's public streams and what is spawned from them, and a generator made with a seed that the code states:
-it gives both sides of a pair the same, so that a replay detects whatever it adds. Randomness from elsewhere
-is found by what it changes, where the same recording is replayed on the same data.
+It detects draws from the global generators of numpy, Python and torch, seeded or not, by a comparison of
+their states: they are hidden state that any other code may change. It also detects seeds from the operating
+system: a generator made without a seed, ``secrets``, ``os.urandom``. The code of Python and numpy gets these
+from two functions, which are replaced during the run in every module that names them. The curator's public
+streams and generators spawned from them are allowed. So is a generator with a seed in the
+code: it gives both sides of a pair the same numbers, so a replay detects its effect. Randomness from other
+sources is found by its effect when the same recording is replayed on the same data.
 """
 
 import operator
@@ -37,26 +37,26 @@ _CORE_FOLDERS = {str(_CORE / name) for name in ("", *_CORE_NAMES)}
 
 
 class Watch:
-    """Runs an algorithm and notes the first draw of randomness that does not come from a curator.
+    """An algorithm under watch: the first draw of randomness from outside a curator is noted.
 
     It has the algorithm's own name, claim and parameters. `by_line` compares the states of the global
-    generators after every line of the algorithm's, slowly, so that the line that drew is found.
+    generators after every line of the algorithm, which is slow, to find the line that drew.
     """
 
     def __init__(self, algorithm: Callable[[Any, Curator], Any], *, by_line: bool = False) -> None:
         self._algorithm = algorithm
-        #: What was drawn from, and file and line, empty if not known; None if nothing was.
+        #: The source of the draw, with file and line (empty if not known); None: no draw.
         self.drawn: tuple[str, str] | None = None
         self._by_line = by_line
         self._before: Mapping[str, Any] = {}
         self._last: dict[FrameType, str] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: its notes are read after the run; the algorithm inside is a fresh copy already."""
+        """Return the object itself: its notes are read after the run; the algorithm is already a copy."""
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """The algorithm's attribute."""
+        """Return the algorithm's attribute."""
         return getattr(self._algorithm, name)
 
     def __call__(self, data: Any, curator: Curator) -> Any:
@@ -97,17 +97,17 @@ class Watch:
 
 
 def _place(frame: FrameType | None) -> str | None:
-    """Where the algorithm drew; None if the curator did, or Python's own library for itself."""
+    """Return the place of the algorithm's draw; None if the curator or the standard library drew."""
     while frame is not None and frame.f_code.co_filename in _SOURCES:
         frame = frame.f_back
-    # A RandomState takes a seed from the operating system even where it is given one, which replaces it.
+    # A RandomState takes a seed from the operating system before it uses the given seed.
     if frame is None or "RandomState" in frame.f_code.co_names:
         return None
     file = frame.f_code.co_filename
     place = f"{file}:{frame.f_lineno}"
     outer: FrameType | None = frame
     while outer is not None and outer.f_code is not Watch.__call__.__code__:
-        # A module that seeds itself while it is imported for the first time draws nothing for the algorithm.
+        # A module that seeds itself at its first import draws nothing for the algorithm.
         if outer.f_code.co_filename.startswith("<frozen importlib") or outer.f_code in _OWN:
             return None
         if (outer.f_globals.get("__name__"), outer.f_code.co_name) in _OTHERS:
@@ -118,11 +118,11 @@ def _place(frame: FrameType | None) -> str | None:
     return None if str(Path(file).parent) in _CORE_FOLDERS else place
 
 
-#: What the standard library draws for itself: names of files and threads.
+#: The standard library's own draws: names of files and threads.
 _OWN = {tempfile.mkdtemp.__code__, tempfile.mkstemp.__code__, threading.Thread.start.__code__}
 
 
-#: What installed libraries draw for themselves, by module and function: names of DuckDB's relations.
+#: Installed libraries' own draws, by module and function: names of DuckDB's relations.
 _OTHERS = {("duckdb._relation", "_unnamed")}
 
 
@@ -130,7 +130,7 @@ _OTHERS = {("duckdb._relation", "_unnamed")}
 def _calls_noted(note: Callable[[FrameType], None]) -> Iterator[None]:
     """Call `note` with the caller's frame for every call that takes randomness from the operating system.
 
-    Threads that were running before are none of the algorithm's.
+    Threads that ran before do not belong to the algorithm.
     """
     others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     seed = random.Random.seed
@@ -153,10 +153,10 @@ def _calls_noted(note: Callable[[FrameType], None]) -> Iterator[None]:
 
 
 class _Tap:
-    """A function that notes its callers, put in the place of another one wherever a module names that.
+    """A function that notes its callers and replaces another function in every module that names it.
 
-    The places are kept. A module of Python's library, of an installed one or of dpaudit is looked through
-    again where the number of its names has changed, any other module before every run.
+    The places are kept. A module of the standard library, an installed library or dpaudit is searched again
+    if its number of names has changed; any other module is searched before every run.
     """
 
     _taps: ClassVar[dict[Callable[[int], bytes], "_Tap"]] = {}
@@ -172,13 +172,13 @@ class _Tap:
                 note(sys._getframe(1))  # noqa: SLF001  (documented, and the only way to a caller)
             return system(size)
 
-        # The same in every run: a name that is bound to it during one is watched in the next, too.
+        # One tap for all runs: a name bound to it in one run is watched in the next run, too.
         self._urandom = urandom
         self._taps[system] = self._taps[urandom] = self
 
     @classmethod
     def of(cls, function: Callable[[int], bytes]) -> "_Tap":
-        """The one for a function, also while it is in that one's place."""
+        """Return the tap for a function, also while the tap replaces it."""
         return cls._taps.get(function) or cls(function)
 
     @contextmanager
@@ -191,15 +191,15 @@ class _Tap:
         finally:
             self._notes.remove(note)
             if not self._notes:
-                # Also in what was imported meanwhile.
+                # Also in modules imported meanwhile.
                 self._replace(self._urandom, self._system, first=False)
 
     def _replace(self, old: Callable[[int], bytes], new: Callable[[int], bytes], *, first: bool) -> None:
         modules = list(sys.modules.values())
         if len(modules) != len(self._modules) or not all(map(operator.is_, modules, self._modules)):
             self._modules, known = modules, {id(one.names): one for one in self._seen}
-            # What only pretends to be a module, as libraries of cffi do, is none; and a module's own way to
-            # its names may be to load it first.
+            # Objects that only imitate a module, as cffi libraries do, are skipped; and a lazy module may
+            # load itself when its names are read.
             real = [module for module in modules if issubclass(type(module), ModuleType)]
             found = [object.__getattribute__(module, "__dict__") for module in real]
             self._seen = [known.get(id(names)) or _Names(names) for names in found]
@@ -212,31 +212,31 @@ class _Tap:
 
 
 class _Names:
-    """A module's names, how many there were, whether it is installed, and which the function had."""
+    """A module's names, their number, whether it is installed, and the names bound to the function."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names, self.size, self.places = names, -1, set[str]()
         self.installed = _is_installed(names)
 
     def look_for(self, function: Callable[[int], bytes]) -> None:
-        """Add the names that are bound to it now."""
+        """Add the names that are now bound to the function."""
         self.size = len(self.names)
         if [value for value in list(self.names.values()) if value is function]:  # few modules have one
             self.places |= {name for name, value in list(self.names.items()) if value is function}
 
 
 def _is_installed(names: Mapping[str, Any]) -> bool:
-    """Whether a module is of Python's library, of an installed one or of dpaudit."""
+    """Return whether a module belongs to the standard library, an installed library or dpaudit."""
     known = names.get("__name__") in sys.builtin_module_names
     return known or str(names.get("__file__")).startswith((*_INSTALLED, f"{_CORE}{os.sep}"))
 
 
 @contextmanager
 def _unused_states() -> Iterator[Mapping[str, Any]]:
-    """States of the global generators that no stated seed leads to, and the old ones afterwards.
+    """Give the global generators states that no stated seed produces; restore the old states afterwards.
 
-    An algorithm that seeds one and draws leaves it in the same state every time: compared with the state
-    after its own last run, nothing would have changed.
+    An algorithm that seeds a generator and draws leaves the same state after every run. Compared with the
+    state after its last run, nothing would seem to have changed.
     """
     kept = _states()
     random.setstate(random.Random(b"dpaudit watch").getstate())  # noqa: S311  (draws nothing)
@@ -254,7 +254,7 @@ def _unused_states() -> Iterator[Mapping[str, Any]]:
 
 
 def _states() -> dict[str, Any]:
-    """The state of every global generator, as a value of its own."""
+    """Return a copy of the state of every global generator."""
     found: Any = np.random.get_state()  # noqa: NPY002  (it is this very state that is watched)
     kind, key, *rest = found
     states = {_NUMPY: (kind, key.tobytes(), *rest), _PYTHON: random.getstate()}
@@ -263,6 +263,6 @@ def _states() -> dict[str, Any]:
 
 
 def _torch() -> Any:
-    """The library, if it has been imported."""
+    """Return torch if it has been imported."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "get_rng_state") else None

@@ -1,8 +1,8 @@
-"""What the rows of both sides of a pair show about a secret sample: which units' rows, in which places.
+"""Checks of the rows behind a secret sample, on both sides of a pair: their units and their places.
 
-Every recording and its replay hold the rows of which samples are taken. Beside their distance, which
-`SampledSum.moves` measures, the sample's figures need that a unit which is taken out takes its row along and
-brings none in, and that in a stream of turns a unit keeps its place.
+Every recording and its replay hold the rows before sampling. `SampledSum.moves` measures their distance. The
+sample's figures also assume that removing a unit removes its row and adds no other row, and that a unit
+keeps its place in all steps of a stream.
 """
 
 import math
@@ -24,7 +24,7 @@ BROUGHT_IN = (
 
 
 def brought_in(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """The findings of sums that another unit enters when a unit is removed from the data."""
+    """Return findings for sums that another unit enters when a unit is removed from the data."""
     findings: dict[str, Finding] = {}
     for one, two in zip(recorded, other, strict=False):
         mechanism, rows, theirs = one.release.mechanism, one.rows, two.rows
@@ -38,7 +38,7 @@ def brought_in(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Findin
 
 
 def _near(one: Array, other: Array, declared: Sensitivity) -> bool:
-    """Whether rows differ by no more than the rounding of rows that are computed together."""
+    """Return whether rows differ only by the rounding of rows that are computed together."""
     return distance(declared.norm, one - other) <= ROUNDED * declared.value
 
 
@@ -49,10 +49,10 @@ OUT_OF_PLACE = (
 
 
 def out_of_place(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """The findings of streams in which the changed unit does not keep one place in all steps of a side.
+    """Return findings for streams in which the changed unit changes its place between steps of a side.
 
-    Releases on one sample that the curator draws are judged alike. The algorithm may choose the place, and
-    another one on the other side.
+    Releases on one sample that the curator draws are judged in the same way. The algorithm may choose the
+    place, and may choose another place on the other side.
     """
     findings = []
     made = recorded[: len(other)]
@@ -72,7 +72,7 @@ def out_of_place(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Find
                 continue
             own = moved_rows(step[0], step[1])
             if max(map(len, own)) > 1 or (len(own[0]) == len(own[1]) and _near(*own, declared)):
-                continue  # rounded with other rows: which of them is the unit's is not known
+                continue  # rounded with other rows: the unit's row is not known
             for side, rows in enumerate(step):
                 if rows is not None and len(own[side]) == 1:
                     same = (rows == own[side]).all(axis=tuple(range(1, rows.ndim)))
@@ -93,10 +93,10 @@ OF_OTHERS = (
 def on_other_units(
     everybody: Sequence[Entry], neighbour: Sequence[Entry], forced: Sequence[Sequence[Entry]]
 ) -> list[Finding]:
-    """Sums on one draw that are over different units.
+    """Return findings for sums on one draw that are over different units.
 
-    The changed unit is told by its row, which is known from runs in which everybody is drawn: on the data and
-    on the neighbour, with the same outputs as in the runs whose samples are forced.
+    The changed unit is recognized by its row. Runs that draw everybody give this row: on the data and on the
+    neighbour, with the same outputs as in the runs with forced samples.
 
     Args:
         everybody: the entries of the run on the data in which everybody is drawn.
@@ -124,7 +124,7 @@ def on_other_units(
 
 
 def _is_in(rows: Array | None, own: Array, alike: int, declared: Sensitivity) -> bool | None:
-    """Whether a unit's row is among these, of `alike` such rows of all units; None: not known."""
+    """Return whether a unit's row is among these, given `alike` such rows of all units; None: not known."""
     found = None if rows is None else _how_many_near(rows, own, declared)
     return {0: False, alike: True}.get(found) if found is not None else None
 
@@ -134,7 +134,7 @@ def _how_many_near(rows: Array, own: Array, declared: Sensitivity) -> int:
 
 
 def shared_draws(entries: Sequence[Entry]) -> dict[str, list[int]]:
-    """The positions of the sums on each draw that several sums are made on."""
+    """Return the positions of the sums on each draw with several sums."""
     found: dict[str, list[int]] = {}
     for position, entry in enumerate(entries):
         sample = entry.release.sample
@@ -144,10 +144,10 @@ def shared_draws(entries: Sequence[Entry]) -> dict[str, list[int]]:
 
 
 def first_apart(sides: Sequence[Sequence[Array]], declared: Sequence[Sensitivity]) -> int | None:
-    """The first of several sums whose rows, beside those of the sums before, move more than one unit's.
+    """Return the first sum with rows that, together with earlier sums' rows, move for more than one unit.
 
     Args:
-        sides: of either data set, the rows [n, ...] of each sum; row i of all sums is the unit at place i.
+        sides: for either data set, the rows [n, ...] of each sum; row i of all sums is the unit at place i.
         declared: the sensitivity of each sum.
     """
     one, other = ([rows.reshape(len(rows), math.prod(rows.shape[1:])) for rows in side] for side in sides)

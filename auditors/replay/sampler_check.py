@@ -1,7 +1,7 @@
-"""Whether the curator's noise is distributed as the ledger says: a chi-square test of every sampler.
+"""A chi-square test of every sampler against the noise distribution in the ledger.
 
 Each mechanism of a recording answers the same query many times; the draws are counted in bins whose
-probabilities under the stated distribution are known. The true scale passes; one that is 5% off does not.
+probabilities under the stated distribution are known. The true scale passes; a scale that is 5% off fails.
 """
 
 import functools
@@ -27,13 +27,13 @@ FALSE_ALARM = 1e-6
 #: Draws of each mechanism: enough for an error of 5% in the scale, which moves the statistic of Gaussian
 #: noise by some 400 and that of Laplace noise by 200; it is reported past 60.
 DRAWS = 80_000
-#: What is drawn one by one: fewer draws, which an error of 5% still moves by some 150.
+#: Noise that is drawn one by one: fewer draws; an error of 5% still moves the statistic by some 150.
 SLOW_DRAWS = 30_000
 CHOICES = 20_000
-#: Of more candidates for a choice, several quantiles' 2^20, the likeliest are offered alone: often chosen.
+#: A choice with more candidates (several quantiles have 2^20) is offered only the likeliest candidates.
 CANDIDATES = 256
 _MECHANISMS = 16
-#: Mechanisms whose first question is empty.
+#: Mechanisms with an empty first question.
 _OPENED = (
     mechanisms.StreamMechanism | mechanisms.InTurns | mechanisms.GaussianProcess | mechanisms.AboveThreshold
 )
@@ -43,9 +43,9 @@ _BINS = 12
 
 
 class SamplerProbe(LiveNoise):
-    """Live noise that keeps, for every mechanism, the first question that it was asked.
+    """Live noise that keeps the first question to every mechanism.
 
-    Both samplers are tested: the exact one, of every run that protects, and the seeded one, of this audit.
+    Both samplers are tested: the exact one, used by protecting runs, and the seeded one, used by this audit.
     """
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
@@ -56,7 +56,7 @@ class SamplerProbe(LiveNoise):
         self._tested: set[AnyMechanism] = set()
 
     def answer(self, question: Question) -> Array:
-        """The answer of a live run."""
+        """Return the answer of a live run."""
         if question.given:
             self._drawn[question.number] = question.release
         if len(self._asked) < _MECHANISMS:
@@ -64,13 +64,13 @@ class SamplerProbe(LiveNoise):
         return super().answer(question)
 
     def faulty(self) -> Iterator[tuple[str, float]]:
-        """The labels and p-values of the releases whose noise is not as stated; draws the samples."""
+        """Draw the samples; return labels and p-values of the releases with noise that is not as stated."""
         seeded, exact = (np.random.default_rng(seed) for seed in self._probing.spawn(2))
         samplers = SeededRandomness(seeded), ExactRandomness(SeededBits(exact))
         for mechanism, question in self._asked.items():
             tables = []
             for randomness in samplers:
-                with suppress(InvalidParameter):  # a value too large for exact noise, which nothing answers
+                with suppress(InvalidParameter):  # a value too large for exact noise
                     tables.append(_table(mechanism, question, randomness))
             p_values = [_p_value(*tested) for tested in tables if tested is not None]
             self._tested |= {mechanism} if p_values else set()
@@ -78,12 +78,12 @@ class SamplerProbe(LiveNoise):
                 yield question.release.label, min(p_values)
 
     def untested(self) -> list[str]:
-        """The labels of the releases that drew noise which `faulty` did not compare."""
+        """Return the labels of the releases with noise that `faulty` did not compare."""
         return [release.label for release in self._drawn.values() if release.mechanism not in self._tested]
 
 
 def sampler_is_tested(mechanism: AnyMechanism) -> bool:
-    """Whether the draws of such a mechanism are compared with its distribution."""
+    """Return whether the draws of such a mechanism are compared with its distribution."""
     if mechanism.kind not in mechanisms.OWN_KINDS:
         by_density = mechanisms.ValueMechanism | mechanisms.Choice | mechanisms.AboveThreshold
         return isinstance(mechanism, by_density) and not mechanism.integer_noise
@@ -108,7 +108,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 
 
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
-    """The number of draws in each bin, and each bin's probability; None where it is not tested."""
+    """Return each bin's number of draws and probability; None if the mechanism is not tested."""
     query = question.query
     opens = isinstance(mechanism, _OPENED)
     if not (query.size or opens):
@@ -172,7 +172,7 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
 
 
 def _compared(mechanism: mechanisms.AboveThreshold, randomness: Randomness) -> tuple[Array, Array]:
-    """The answers to three values, near the threshold and to either side of it, in all combinations."""
+    """Return answers to three values, near the threshold and on either side of it, in all combinations."""
     scale = max(mechanism.scales)
     ahead = scale * np.array([0.0, -1.0, 1.0])
     answers = np.array(list(itertools.product((False, True), repeat=len(ahead))))
@@ -190,16 +190,16 @@ def _compared(mechanism: mechanisms.AboveThreshold, randomness: Randomness) -> t
 def _noise(
     question: Question, mechanism: mechanisms.ValueMechanism, randomness: Randomness, least: int
 ) -> Array:
-    """The noise on many copies of one query at once, [n, ...]: at least so many numbers."""
+    """Return the noise on many copies of one query at once, [n, ...]: at least `least` numbers."""
     copies = -(-least // question.query.size)
     values = np.repeat(question.query[np.newaxis], copies, axis=0)
     return mechanism.sample(values, randomness) - values
 
 
 def _correlated(mechanism: mechanisms.MatrixMechanism, randomness: Randomness) -> Array:
-    """The noise of a stream's first steps, added up: standard normal, if it is correlated as stated.
+    """Return the summed noise of a stream's first steps: standard normal if it is correlated as stated.
 
-    Over as many steps as there are bands, but at most 8: neighbouring steps' noise is part of what is seen.
+    The sum is over as many steps as there are bands, but at most 8, so it includes neighbouring steps' noise.
     """
     steps = min(mechanism.steps, mechanism.strategy.bands(mechanism.steps) + 1, 8)
     sums = mechanism.running((DRAWS,))
@@ -221,7 +221,7 @@ def _gaussian_bins(standard: Array) -> tuple[Array, Array]:
 
 
 def _by_density(mechanism: mechanisms.ValueMechanism, query: Array, noise: Array) -> tuple[Array, Array]:
-    """Bins over three typical sizes of the noise to either side, and one for the tails.
+    """Count in bins over three typical sizes of the noise to either side, and one bin for the tails.
 
     Each bin's probability is the mean of 400 densities times its width.
     """
@@ -236,14 +236,14 @@ def _by_density(mechanism: mechanisms.ValueMechanism, query: Array, noise: Array
 
 
 def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tuple[Array, Array]:
-    """Bins of equal width over three scales to either side, and one for each of the tails."""
+    """Count in bins of equal width over three scales to either side, and one bin for each tail."""
     gaussian = isinstance(mechanism, DiscreteGaussian)
     scale = mechanism.sigma if isinstance(mechanism, DiscreteGaussian) else mechanism.scale
     reach = math.ceil(3.0 * scale)
     width = max(1, math.ceil(2 * reach / _BINS))
     support = np.arange(-reach, reach + 1, dtype=np.float64)
     if len(support) >= 200_000:
-        # So wide that the integers are as good as the line: one of them is 1e-5 of a scale.
+        # At this scale the integers approximate the real line: one step is 1e-5 of a scale.
         return _gaussian_bins(noise / scale) if gaussian else _equal_bins(_laplace_levels(noise, scale))
     masses = np.array([math.exp(mechanism.log_density(np.array([k]), np.zeros(1))) for k in support])
     bins = (support.astype(np.int64) + reach) // width

@@ -27,10 +27,10 @@ from dpaudit.processes.changes import changed
 from dpaudit.processes.host import Host
 from dpaudit.processes.hosted import HostedData
 
-#: Runs, at most: two for each pair that is tried.
+#: The largest number of runs: two for each pair.
 RUNS: Final = 60
-_NOISES: Final = 6  # with which the given pair is tried first
-_SHORT: Final = 100  # characters of a data set that is shown in a line
+_NOISES: Final = 6  # for the first tries of the given pair
+_SHORT: Final = 100  # the most characters of a data set shown in one line
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class DescribedPair:
 def smallest_pair(
     runs: Runs, made: CandidatePair, wanted: Finding | AnyGuarantee, *, seed: int
 ) -> CandidatePair | None:
-    """Return the smallest pair tried that shows a finding, or whose loss contradicts a guarantee.
+    """Return the smallest pair tried that shows a finding, or has a loss that contradicts a guarantee.
 
-    None if a few recordings on the pair that is made smaller do not show it again. All pairs are tried with
-    the noise of the one that does.
+    Return None if a few recordings on the given pair do not show it again. All pairs are tried with
+    the noise of the recording that does.
     """
     each = (_Shrinking(runs, [seed, 0x511A, noise], wanted) for noise in range(_NOISES))
     return next((one.smallest(made) for one in each if one.shows(made)), None)
@@ -63,7 +63,7 @@ def described(made: CandidatePair, *, private: bool, host: Host | None) -> Descr
 
 
 class _Shrinking:
-    """Tries smaller pairs that still show a finding, or whose loss still contradicts a guarantee."""
+    """A search for smaller pairs that still show a finding, or a loss that contradicts a guarantee."""
 
     def __init__(self, runs: Runs, noise: Sequence[int], wanted: Finding | AnyGuarantee) -> None:
         self._runs, self._noise, self._wanted = runs, noise, wanted
@@ -136,7 +136,7 @@ class _Shrinking:
         return self.shows(made)
 
     def shows(self, made: CandidatePair) -> bool:
-        """Whether one recording and its replay show the finding, or a loss beyond the guarantee."""
+        """Return whether one recording and its replay show the finding, or a loss beyond the guarantee."""
         try:
             pair = made.pair()
             runs = replace(made.runs(self._runs), moved=set())
@@ -157,12 +157,12 @@ class _Shrinking:
             with suppress(NotComparable):
                 found += runs.leaks(recorded, other)
             return any((one.kind, one.label) == (wanted.kind, wanted.label) for one in found)
-        except DpauditError:  # a run that did not end in its time, or data that its own class refuses
+        except DpauditError:  # a run beyond its time limit, or data that its own class refuses
             return False
 
 
 class _Record(NamedTuple):
-    """A record by its number, and which sides have it."""
+    """A record's number, and the sides that have it."""
 
     number: int
     in_one: bool
@@ -170,7 +170,7 @@ class _Record(NamedTuple):
 
 
 def _aligned(one: Numbers, other: Numbers) -> list[_Record]:
-    """The records of both sides in order, each shared one once."""
+    """Return the records of both sides in order, each shared record once."""
     before = next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(map(len, (one, other)))
     )
@@ -274,7 +274,7 @@ def _frame(frame: Any, imports: set[str]) -> str:
 
 
 def _plainly(value: Any) -> str:
-    """A value for a reader: arrays as lists."""
+    """Return a value for display: arrays as lists."""
     if isinstance(value, np.ndarray | np.generic):
         return repr(value.tolist())
     if hasattr(value, "to_dict"):  # a frame of pandas

@@ -1,10 +1,10 @@
 """The search that every replay makes: other pairs of the records that the given pairs hold.
 
-A fault in preprocessing may depend on the largest record, on the number of records or on a boundary that the
-given pair is far from. So the search tries data sets of few distinct records, then changes of single given
-records, then *paths* from one data set to another, on which each step changes one record. If the ends of a
-path differ in more than the releases, or queries move further than that many steps allow, so do two
-neighbouring steps, and bisection finds them.
+A fault in preprocessing may depend on the largest record, on the number of records or on a boundary far from
+the given pair. So the search tries data sets of few distinct records, then changes of single given records,
+then *paths* from one data set to another, on which each step changes one record. If the ends of a path
+differ in more than the releases, or queries move further than that many steps allow, so do two neighbouring
+steps, and bisection finds them.
 
 A claim holds for the data sets of its domain, and the algorithm's author knows that domain better than a
 search does: records may have a norm of 1, their number may be public, the "records" may be a vector of
@@ -41,7 +41,7 @@ from dpaudit.processes.records import Pool, pool_of
 
 #: Runs of one search, at most: about half of those that the audit of one given pair makes.
 RUNS: Final = 64
-_EVEN: Final = 1e-9  # a path is even if its parts move queries alike, up to rounding
+_EVEN: Final = 1e-9  # a path is even if all its parts move queries equally, up to rounding
 _WORST: Final = 5  # records that are tried in each place
 
 #: Records by their numbers in a pool, in order.
@@ -67,7 +67,7 @@ class CandidatePair:
 
     @property
     def row(self) -> int:
-        """The position of the record that differs, on the longer side."""
+        """Return the position of the record that differs, on the longer side."""
         both = zip(self.one, self.other, strict=False)
         return next((at for at, (a, b) in enumerate(both) if a != b), min(len(self.one), len(self.other)))
 
@@ -77,12 +77,12 @@ class CandidatePair:
         return self.one, self.other
 
     def changes(self) -> tuple[list[str], list[str]]:
-        """The names of the changes that make either side of the given pair's data."""
+        """Return the names of the changes that make either side from the given pair's data."""
         cut = [] if self.plain is None else [f"plain {self.plain}"]
         return [take(self.one), *cut], [take(self.other), *cut]
 
     def pair(self) -> Pair:
-        """The two data sets, or their names in the process that holds the given pair."""
+        """Return the two data sets, or their names in the process that holds the given pair."""
         one, other = map(_made, (self.base, self.base), self.changes(), map(len, self.sides))
         told = (
             f"{_counted(self.one)}, and {_counted(self.other)}, of the records of {self.base.description!r}"
@@ -91,13 +91,13 @@ class CandidatePair:
         return replace(self.base, data=one, neighbour=other, description=told, unit=unit)
 
     def runs(self, runs: Runs) -> Runs:
-        """How the algorithm is run on this pair."""
+        """Return the way to run the algorithm on this pair."""
         unit = None if self.base.unit is None else self.row
         return replace(runs, unit=unit, one_more=len(self.one) != len(self.other))
 
     @classmethod
     def of(cls, pair: Pair, unit: str, host: Host | None) -> "CandidatePair | None":
-        """A given pair itself; None where its records are not known."""
+        """Return a given pair as a candidate; None if its records are not known."""
         if isinstance(pair.data, HostedData):
             found = None if host is None else host.call(_pool, pair.data, pair.neighbour, unit).result()
             pool = None if found is None else Pool(*found)
@@ -108,14 +108,14 @@ class CandidatePair:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result of a search: the pair on which something differs, if any, and how many were compared."""
+    """The result of a search: the pair with a difference, if any, and the number of pairs compared."""
 
     candidate: CandidatePair | None = None
     compared: int = 0
     possible: bool = False
 
     def words(self) -> list[str]:
-        """The pair that was found, if any."""
+        """Describe the pair that was found, if any."""
         return (
             []
             if self.candidate is None
@@ -135,12 +135,12 @@ def search_records(
     """Compare other pairs of the given pairs' records, until one shows a difference or the runs are spent.
 
     Args:
-        runs: how the algorithm is run; labels of queries that move on any of the pairs are added to its own.
+        runs: the way to run the algorithm; labels of queries that move on any pair are added to it.
         pairs: the given pairs.
-        seed: of all noise.
-        unit: the claim's unit of privacy: records are changed where each of them is one.
+        seed: the seed of all noise.
+        unit: the claim's unit of privacy: records are changed only if each record is one unit.
         host: the process that holds the data, if it is another one.
-        until: the time, as of `time.monotonic`, after which no further run is begun.
+        until: the value of `time.monotonic` after which no further run begins.
     """
     bases = [made for pair in pairs if (made := CandidatePair.of(pair, unit, host)) is not None]
     bases = [made for made in bases if unit in RECORDS or made.pool.are_units]
@@ -177,7 +177,7 @@ class _Search:
         self._recorded: dict[Numbers, Recording | None] = {}
 
     def takes_records(self, base: CandidatePair) -> bool:
-        """Whether the algorithm seems to take records: it runs without one of them, and releases the same.
+        """Return whether the algorithm seems to take records: without one of them it makes the same releases.
 
         Data may also be a vector of statistics or of scores, whose entries are not records and must not be
         replaced by each other.
@@ -197,7 +197,7 @@ class _Search:
         return False
 
     def tried(self, base: CandidatePair, candidates: "_Candidates") -> CandidatePair | None:
-        """The first of these pairs on which something differs."""
+        """Return the first of these pairs with a difference."""
         if isinstance(candidates, _Path):
             return self._path(base, candidates)
         if isinstance(candidates, _Fan):
@@ -210,7 +210,7 @@ class _Search:
         return None
 
     def _fan(self, base: CandidatePair, fan: "_Fan") -> CandidatePair | None:
-        """A pair of the first path whose ends differ in more than queries."""
+        """Return a pair of the first path with ends that differ in more than queries."""
         recorded = self._record(base, fan.paths[0].at(0))
         if recorded is None:
             return None
@@ -221,7 +221,7 @@ class _Search:
         return None
 
     def _path(self, base: CandidatePair, path: "_Path") -> CandidatePair | None:
-        """A pair on which something differs, at the step of a path where the releases jump."""
+        """Return a pair with a difference, at the step of a path where the releases jump."""
         recorded, last = self._record(base, path.at(0)), path.length
         if recorded is None:
             return None
@@ -259,7 +259,7 @@ class _Search:
         return False
 
     def _diverges(self, recorded: Recording, other: Recording) -> bool:
-        """Whether anything but the queries differs, however far apart the two data sets are."""
+        """Return whether anything except the queries differs, for data sets at any distance."""
         if flow_difference(recorded, other) is not None:
             return True
         with suppress(NotComparable):
@@ -285,17 +285,17 @@ class _Search:
 
 
 def _ran(recording: Recording) -> bool:
-    """Whether a run ended or diverged; if it raised, it may not accept such data."""
+    """Return whether a run ended or diverged; if it raised, it may not accept such data."""
     return recording.error is None or isinstance(recording.error, ReplayDiverged)
 
 
 def _usual_step(runs: Mapping[int, Recording], gaps: Sequence[tuple[int, int]]) -> Array:
-    """The move of the queries by one step of a path, in most of its parts."""
+    """Return the typical move of the queries by one step of a path."""
     return np.median([_move(runs[one], runs[two]) / (two - one) for one, two in gaps], axis=0)
 
 
 def _unevenness(runs: Mapping[int, Recording], gap: tuple[int, int], usual: Array) -> float:
-    """How far queries move in a part of a path beyond its usual moves; more if they exceed the ledger."""
+    """Return the excess of a part's moves over the usual moves; larger if they exceed the ledger."""
     one, two = gap
     with suppress(ValueError, DpauditError):
         made = movements(runs[one].entries, runs[two].entries)
@@ -307,7 +307,7 @@ def _unevenness(runs: Mapping[int, Recording], gap: tuple[int, int], usual: Arra
 
 
 def _move(one: Recording, other: Recording) -> Array:
-    """The move of each query, in units of the declared sensitivity."""
+    """Return the move of each query, in units of the declared sensitivity."""
     declared = {move.entry.number: move.declared for move in movements(one.entries, one.entries)}
     parts = [
         (two.query - first.query).ravel() / (declared.get(first.number) or 1.0)
@@ -318,7 +318,7 @@ def _move(one: Recording, other: Recording) -> Array:
 
 @dataclass(frozen=True)
 class _Star:
-    """A data set and neighbours of it."""
+    """A data set and some of its neighbours."""
 
     start: Numbers
     others: Sequence[Numbers]
@@ -339,7 +339,7 @@ class _Path:
     changed: tuple[int, int] | None = None
 
     def pair(self, step: int) -> tuple[Numbers, Numbers]:
-        """The neighbours between which the path passes at a step."""
+        """Return the two neighbours of a step."""
         here = self.at(step)
         if self.changed is None:
             return here, self.at(step + 1)
@@ -358,14 +358,14 @@ _Candidates: TypeAlias = _Star | _Path | _Fan
 
 
 def _candidates(pool: Pool, relation: Neighbouring) -> Sequence["_Candidates"]:
-    """What is compared, in this order; nothing if the pair's numbers of records contradict the relation."""
+    """Return the comparisons in order; none if the pair's numbers of records contradict the relation."""
     if pool.mine is not None and pool.theirs is not None:
         return _of_other_records(pool, relation)
     return _of_more_or_fewer(pool) if relation is Neighbouring.ADD_OR_REMOVE_ONE else ()
 
 
 def _of_more_or_fewer(pool: Pool) -> list["_Candidates"]:
-    """What is compared where records are added or removed: few of them, copies of one, the given ones."""
+    """Return the comparisons for added or removed records: few records, copies of one, the given ones."""
     given, number = tuple(range(pool.number)), pool.number
     worst = pool.extremes[:_WORST]
     starts: list[Numbers] = [(one,) for one in worst[:3]]
@@ -389,7 +389,7 @@ def _of_more_or_fewer(pool: Pool) -> list["_Candidates"]:
 
 
 def _of_other_records(pool: Pool, relation: Neighbouring) -> list["_Candidates"]:
-    """What is compared where records are replaced: among copies of one, and among the given ones."""
+    """Return the comparisons for replaced records: among copies of one, and among the given records."""
     given, number, at = tuple(range(pool.number)), pool.number, int(pool.mine or 0)
     worst, own = pool.extremes[:_WORST], (at, int(pool.theirs or 0))
     free = pool.are_records and not pool.are_named and relation is Neighbouring.REPLACE_ONE
@@ -429,17 +429,17 @@ def _of_other_records(pool: Pool, relation: Neighbouring) -> list["_Candidates"]
 
 
 def _added(copied: Numbers, one: int, step: int) -> Numbers:
-    """Copies of one record, and as many of another one as there are steps."""
+    """Return copies of one record, and `step` copies of another record."""
     return copied + (one,) * step
 
 
 def _filled(given: Numbers, fill: int, step: int) -> Numbers:
-    """The given records, with the first ones replaced."""
+    """Return the given records with the first `step` replaced."""
     return (fill,) * step + given[step:]
 
 
 def _made(base: Pair, changes: Sequence[str], size: int) -> Any:
-    """Changed data of the given pair, of so many records."""
+    """Return changed data of the given pair, with `size` records."""
     if isinstance(base.data, HostedData):
         return replace(base.data, name=named(base.data.name, changes), size=size)
     return changed(base.data, changes, base.neighbour)
@@ -452,6 +452,6 @@ def _counted(numbers: Numbers) -> str:
 
 
 def _pool(data: Any, neighbour: Any, unit: str) -> tuple[Any, ...] | None:
-    """The records of a pair, in plain values."""
+    """Return the records of a pair as plain values."""
     found = pool_of(data, neighbour, unit)
     return None if found is None else astuple(found)
