@@ -9,12 +9,11 @@ holds           the bound here is no larger; or at most 1% larger, where finer s
 does not hold   the bound is larger, or a field contradicts the ledger
 not checked     no bound is known here, or none that is fine enough
 
-Numbers are multiples of 2^-224, and `ONE` is 1. Functions are good to a few hundred of these units; costs,
-masses and figures are rounded to the safe side by far more. One run of a mechanism is a *pair*, a kind with
-exact parameters, and a pair has a *curve*: delta at each epsilon, convex in y = e^epsilon. The chords of a
-curve between the points epsilon = i / cells are the curve of a discrete privacy loss, which therefore
-dominates (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). Discrete losses are added up as polynomials
-are multiplied. Either order of neighbouring data sets is composed by itself; the larger delta counts.
+Numbers are multiples of 2^-224; `ONE` is 1. Functions are good to a few hundred units; results are rounded to
+the safe side by far more. One run of a mechanism is a *pair*, a kind with exact parameters. A pair has a
+*curve*: delta at each epsilon, convex in y = e^epsilon. Its chords between the points epsilon = i / cells are
+the curve of a discrete privacy loss, which dominates (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
+Polynomial products add discrete losses up. Each order of neighbours is composed by itself; the larger counts.
 """
 
 import bisect
@@ -32,6 +31,7 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 VERSION = "1"
 TOLERANCE = 1 + Fraction(1, 10**9)  # a bound meets a figure that it exceeds by no larger factor
@@ -203,9 +203,7 @@ def filled(value: Any, fields: str, where: str) -> Record:
         name, *norms = marked.rstrip("?").split("/")
         if name in value or default:
             found[name] = known(name, value[name] if name in value else parse(default.encode()), where)
-            require(
-                not norms or found[name]["norm"] in norms, f"{where}: its norm is not {' or '.join(norms)}"
-            )
+            require(not norms or found[name]["norm"] in norms, f"{where}: not in {' or '.join(norms)}")
         require(name in found or marked.endswith("?"), f"{where}: the field {name} is missing")
     left = sorted(set(value) - set(found))
     require(not left, f"{where}: unknown field {left[:1]}")
@@ -222,11 +220,15 @@ def known(name: str, value: Any, where: str) -> Any:
         require(kind in table_of or table_of is GUARANTEES, f"a {kind} mechanism", Unknown)
         require(kind in table_of and not (inner and kind in TRUSTED), f"{where}: {kind} is impossible here")
         value = filled(value, f"kind {table_of[value['kind']]}", where)
+        right = kind != "rdp" or value["alpha"] > 1
     elif name in RECORDS:
         value = filled({"part": value} if isinstance(value, str) else value, RECORDS[name], where)
     elif name in CHOICES:
         right = str(value) in CHOICES[name].split()
-    elif name in ("algorithm", "unit", "label", "sample", "justification", "parameters"):
+    elif name in ("run", "sample"):  # 32 digits; the one spelling of a draw's name
+        spelled = " ".join(normalize("NFC", str(value)).split())
+        right = value == spelled != "" and spelled.isprintable() and (name == "sample" or len(value) == 32)
+    elif name in ("algorithm", "unit", "label", "justification", "parameters"):
         right = isinstance(value, dict if name == "parameters" else str) and str(value).strip() != ""
     elif tests:
         right = type(value) in (int, float) and all(test(value) for test in tests)
@@ -250,9 +252,7 @@ def read_ledger(text: bytes) -> Ledger:
         where, kind = f"ledger line {place}", {1: "header", len(lines): "footer"}.get(place, "release")
         body, _, stated = line.rpartition(b',"hash":"')
         digest = hashlib.sha256(digest.encode() + body + b"}").hexdigest()
-        require(
-            stated == f'{digest}"}}'.encode(), f"{where}: its hash does not follow from the lines up to it"
-        )
+        require(stated == f'{digest}"}}'.encode(), f"{where}: its hash does not follow from the lines so far")
         value = parse(body + b"}")
         require(value.pop("record", None) == kind, f"{where}: not the {kind} that should be here")
         records.append(filled(value, RECORDS[kind], where))
@@ -262,12 +262,13 @@ def read_ledger(text: bytes) -> Ledger:
     require(header["schema"] == "dpaudit.ledger/1", f"header.schema: {header['schema']!r} is not known here")
     require((header["schedule"] == "filtered") == ("budget" in header), "header.budget: a filter has one")
     require(trust == "local" or "users" not in header, "header.users: they are those of local trust")
+    own = {**header, **header.get("claim", {})}
+    require(all(own[name] == header[name] for name in header), "header.claim: it is about another ledger")
     for release in releases:
         kind, where = release["mechanism"]["kind"], f"release {release['label']!r}"
         trusted = trust == "central" or kind not in (TRUSTED if trust == "local" else ("shuffled",))
         require(trusted, f"{where}: under {trust} trust nobody is trusted to run a {kind} mechanism")
-        grid = grid_of(release["mechanism"])
-        require(release.get("grid", grid) == grid, f"{where}: its grid does not follow from its mechanism")
+        require(release.get("grid", g := grid_of(release["mechanism"])) == g, f"{where}: another grid")
         require("sample" not in release or kind in ON_SAMPLE, f"{where}: a {kind} mechanism draws no sample")
     return Ledger(header, releases, digest)
 
@@ -310,8 +311,9 @@ def pairs_of(mechanism: Record, units: int = 1, bound: float | None = None) -> l
     if kind == "tabulated" and units == 1:
         losses, masses = (tuple(map(Fraction, mechanism[name])) for name in ("losses", "probabilities"))
         infinite = Fraction(mechanism["infinity"])
-        off = (sum(masses) + infinite - 1) * 2**52  # beyond rounding, it counts as infinite
-        infinite += (-off if off < -1 else max(Fraction(0), off - len(masses))) / 2**52
+        off = (sum(masses) + infinite - 1) * 2**52  # what is missing, beyond rounding, counts as infinite
+        require(off <= len(masses), "tabulated: its masses add up to more than 1")
+        infinite += (-off if off < -1 else Fraction(0)) / 2**52
         return [(("table", tuple(zip(losses, masses, strict=True)), infinite), 1)]
     made: Record = {
         **dict.fromkeys(("gaussian", "symmetric-gaussian", "gaussian-process"), ("gauss", square / scale**2)),
@@ -1157,10 +1159,8 @@ def checks(found: list[Answer]) -> Record:
     text, start = Path(__file__).read_bytes(), "the claim: "
     file: Record = {"version": VERSION, "sha256": hashlib.sha256(text).hexdigest()}
     file["lines"] = sum(line.strip() != b"" for line in text.splitlines())
-    confirmed = [
-        about.removeprefix(start) for answer, about, _ in found if answer == HOLDS and start in about
-    ]
-    return {"confirmed": confirmed[0] if confirmed else NOTHING, **file}
+    kept = [about.removeprefix(start) for answer, about, _ in found if answer == HOLDS and start in about]
+    return {"confirmed": kept[0] if kept else NOTHING, **file}
 
 
 def main(arguments: Sequence[str]) -> int:
