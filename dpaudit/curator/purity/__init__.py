@@ -1,1 +1,1 @@
-"""Whether a function's result can depend on anything besides its argument, read from its source."""
+"""Check from its source that a function's result depends on its argument alone."""

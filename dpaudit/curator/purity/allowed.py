@@ -1,4 +1,4 @@
-"""What a function may use besides its argument: objects, compared by identity, and names of methods."""
+"""The objects (compared by identity) and the method names that a `mapped` function may use."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-#: Number of arguments that a function takes at most by position; None: any number.
+#: The largest number of positional arguments of a function; None means any number.
 _Most = int | None
-#: ``value``: takes plain values and returns one. ``consumer``: takes iterators, too, and returns a value.
-#: ``iterator``: returns an iterator, which may only be consumed. ``constant``: is no function.
+#: ``value``: takes plain values and returns one. ``consumer``: also takes iterators, and returns a value.
+#: ``iterator``: returns an iterator, which may only be consumed. ``constant``: is not a function.
 _Role = Literal["value", "consumer", "iterator", "constant"]
 
 
 class Known(NamedTuple):
-    """An object of a library: itself, its largest number of positional arguments, and its role."""
+    """An allowed object of a library, its largest number of positional arguments, and its role."""
 
     object: Any
     most: _Most = None
     role: _Role = "value"
 
 
-# Left out on purpose: `id`, `hash` and `repr` show addresses, which depend on what else is in memory;
-# `numpy.empty`, and a ufunc with `where=`, return memory as an earlier record left it; `open`, `getattr`,
-# `vars`, `type` and `print` reach further.
+# Excluded: `id`, `hash` and `repr` reveal addresses, which depend on other objects in memory; `numpy.empty`,
+# and a ufunc with `where=`, return uninitialized memory of earlier records; `open`, `getattr`, `vars`, `type`
+# and `print` give access to other objects.
 _BUILTINS: Final = (
     *("abs", "bin", "bool", "chr", "complex", "divmod", "float", "hex", "int", "len", "oct", "ord", "pow"),
     *("range", "round"),
 )
 _CONSUMERS: Final = ("all", "any", "dict", "list", "max", "min", "sorted", "sum", "tuple")
 _ITERATORS: Final = ("enumerate", "filter", "map", "reversed", "zip")
-#: Further positional arguments would be a type of elements, or an array for the result.
+#: A further positional argument would be an element type, or an array for the result.
 _NUMPY: Final[dict[str, int]] = {
     **dict.fromkeys(("all", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod"), 2),
     **dict.fromkeys(("cumsum", "diff", "dot", "flip", "inner", "isin", "kron", "max", "mean", "median"), 2),
@@ -59,8 +59,9 @@ _ERRORS: Final = (
     *("ArithmeticError", "AssertionError", "AttributeError", "IndexError", "KeyError", "LookupError"),
     *("OverflowError", "TypeError", "UnicodeError", "ValueError", "ZeroDivisionError"),
 )
-#: Methods of plain values: text, numbers, lists, tuples, dictionaries, dates and arrays. Left out: those that
-#: show addresses or memory (`tobytes`, `view`, `format`), or look elsewhere (`encode`, `now`, `timestamp`).
+#: Methods of plain values: text, numbers, lists, tuples, dictionaries, dates and arrays. Excluded are methods
+#: that reveal addresses or memory (`tobytes`, `view`, `format`) or use external state (`encode`, `now`,
+#: `timestamp`).
 METHODS: Final = frozenset(
     [
         *("capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isdecimal"),
@@ -94,7 +95,7 @@ KEYWORDS: Final = frozenset(
 
 
 def _library() -> dict[tuple[str, str], Known]:
-    """The allowed objects by module and name, taken when this module is imported."""
+    """Return the allowed objects by module and name, as they are when this module is imported."""
     found: dict[tuple[str, str], Known] = {}
     by_role: dict[_Role, tuple[str, ...]] = {
         "value": _BUILTINS,
@@ -130,10 +131,10 @@ def _library() -> dict[tuple[str, str], Known]:
 
 
 LIBRARY: Final = _library()
-#: The same by identity, for a function that is given by itself.
+#: The same by identity, for a library function that is passed directly as `map`.
 _BY_ID: Final = {id(known.object): known for known in LIBRARY.values() if known.role != "constant"}
 CAUGHT: Final = {name: getattr(builtins, name) for name in _ERRORS}
-#: Types of elements, and types that `isinstance` may ask for.
+#: Element types, and the types that `isinstance` may test.
 TYPES: Final = {
     **{("builtins", name): getattr(builtins, name) for name in ("bool", "int", "float", "complex", "str")},
     **{("numpy", name): getattr(np, name) for name in _NUMBERS},
@@ -145,7 +146,7 @@ ASKED: Final = {**TYPES, **_CONTAINERS, ("numpy", "ndarray"): np.ndarray}
 
 
 def known_by_identity(function: object) -> Known | None:
-    """Return the entry of an allowed function that is given by itself; None for any other object."""
+    """Return the entry of an allowed library function, or None for any other object."""
     known = _BY_ID.get(id(function))
     if known is not None and known.object is function and known.role != "iterator":
         return known
@@ -153,7 +154,7 @@ def known_by_identity(function: object) -> Known | None:
 
 
 def of_scipy(function: object, name: object) -> Known | None:
-    """A compiled ufunc of scipy.special; one made from a Python function has loops over objects."""
+    """Return a compiled ufunc of scipy.special, or None; a ufunc of a Python function loops over objects."""
     own = sys.modules.get("scipy.special._ufuncs")
     if own is None or type(name) is not str:
         return None

@@ -1,11 +1,12 @@
-"""Whether a function's result can depend on anything besides its argument, read from its source.
+"""Check from its source that a function's result depends on its argument alone.
 
-Everything is refused unless it is known to be harmless. A function passes if it stands in a source file as it
-runs, consists of statements and expressions from a short list, and names only its own variables, functions
-that pass in turn, and functions of Python, numpy and scipy.special from a list that is compared by identity.
+Everything is refused unless it is known to be harmless. A function passes if a source file contains it as it
+runs, it consists of statements and expressions from a short list, and it names only its own variables,
+functions that pass the same check, and listed functions of Python, numpy and scipy.special, compared by
+identity.
 
-A process for each record would need no list. But it costs a fork a record, and proves less: the function
-would be sent there with the variables that it captures, or be imported from a module that may read the data.
+A process for each record would need no list. But it costs a fork per record and proves less: the function
+would be sent with the variables that it captures, or be imported from a module that may read the data.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ from dpaudit.curator.purity.allowed import (
 )
 from dpaudit.curator.purity.sources import Source, inside, source_of, written
 
-#: As Python has them, whatever a program puts in their places later.
+#: Python's own objects, kept in case a program replaces them later.
 _ISINSTANCE: Final = isinstance
 _SET: Final = set
 
 
 def knows_its_argument_alone(function: object) -> bool:
-    """Whether a function's result depends on its argument alone, for arguments that are plain values.
+    """Return whether a function's result provably depends on its argument alone, for plain values.
 
-    False where that cannot be shown. A true answer says nothing about how the function was chosen among
-    several, nor about what its argument was made from.
+    True does not exclude that the data decided which function is used, or that the argument was computed from
+    several records.
     """
     try:
         return known_by_identity(function) is not None or _allows(function, frozenset())
-    except RecursionError:  # expressions that are nested too deeply to be read
+    except RecursionError:  # the source is nested too deeply
         return False
 
 
 def _allows(function: object, calling: frozenset[int]) -> bool:
-    """Whether a Python function passes; `calling` are the ids of those that are being read."""
+    """Return whether a Python function passes; `calling` holds the ids of functions that are being read."""
     if id(function) in calling:
         return True
     if type(function) is not FunctionType:
@@ -67,7 +68,7 @@ def _allows(function: object, calling: frozenset[int]) -> bool:
 
 
 class _Reader:
-    """Reads one function's source; anything that is not listed here is refused."""
+    """Reads one function's source; it refuses everything that is not listed here."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class _Reader:
         self._own -= {each.argval for each in done if "GLOBAL" in each.opname or each.opname == "LOAD_NAME"}
 
     def passes(self) -> bool:
-        """Whether the whole function does."""
+        """Return whether the whole function passes."""
         body = self._node.body
         if self._node.args.defaults or self._node.args.kw_defaults:
             return False
@@ -123,7 +124,7 @@ class _Reader:
         return self._error(node)
 
     def _handler(self, node: ast.ExceptHandler) -> bool:
-        """Only named errors: whether memory or the stack suffices depends on more than the argument."""
+        """Allow only named errors: running out of memory or stack depends on more than the argument."""
         kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
         named = all(kind is not None and self._error(kind) for kind in kinds)
         return named and node.name is None and all(map(self._statement, node.body))
@@ -144,7 +145,7 @@ class _Reader:
         return False
 
     def _value(self, node: ast.expr) -> bool:
-        """Whether an expression is one of plain values, and so never of functions, iterators or addresses."""
+        """Return whether an expression is a plain value, never a function, an iterator or an address."""
         match node:
             case ast.Constant():
                 return True
@@ -189,7 +190,7 @@ class _Reader:
     def _compared(self, node: ast.Compare) -> bool:
         parts = [node.left, *node.comparators]
         for left, done, right in zip(parts, node.ops, node.comparators, strict=False):
-            # Whether two equal values are one object depends on who made them.
+            # The identity of two equal values depends on other code.
             same = isinstance(done, ast.Is | ast.IsNot)
             if same and not any(
                 isinstance(each, ast.Constant) and each.value is None for each in (left, right)
@@ -210,7 +211,7 @@ class _Reader:
         )
 
     def _iterable(self, node: ast.expr) -> bool:
-        """Whether an expression is a value, or an iterator over values that is consumed where it stands."""
+        """Return whether an expression is a value, or an iterator over values that is consumed in place."""
         match node:
             case ast.GeneratorExp(elt=each, generators=loops):
                 return self._loops(loops) and self._value(each)
@@ -247,13 +248,13 @@ class _Reader:
         return named and all(map(self._iterable, consumed)) and all(map(self._value, arguments))
 
     def _method(self, node: ast.Call, *, iterator: bool) -> bool:
-        """Whether a call is that of a plain value's method."""
+        """Return whether a call is a method call on a plain value."""
         if not isinstance(node.func, ast.Attribute) or not self._value(node.func.value):
             return False
         name, named = node.func.attr, all(map(self._keyword, node.keywords))
         if name in CONSUMING:
             return named and all(map(self._iterable, node.args))
-        if name in VIEWS:  # which can be made into sets
+        if name in VIEWS:  # views can become sets
             return iterator and not node.args and not node.keywords
         if name == "astype":
             return not node.keywords and len(node.args) == 1 and self._is_type(node.args[0], TYPES)
@@ -268,7 +269,7 @@ class _Reader:
         return node.arg in KEYWORDS and self._value(node.value)
 
     def _is_set(self, node: ast.expr) -> bool:
-        """Whether an expression is a set of plain values; its order may depend on addresses, its size not."""
+        """Return whether an expression is a set of plain values; only its order may depend on addresses."""
         match node:
             case ast.Set(elts=parts):
                 return all(map(self._value, parts))
@@ -279,7 +280,7 @@ class _Reader:
         return False
 
     def _function_of(self, node: ast.expr, arguments: int) -> bool:
-        """Whether an expression is a function that takes so many arguments and returns a value."""
+        """Return whether an expression is a function of this number of arguments that returns a value."""
         if isinstance(node, ast.Lambda):
             return not node.args.defaults and not node.args.kw_defaults and self._value(node.body)
         known = self._resolved(node)
@@ -304,14 +305,14 @@ class _Reader:
         return False
 
     def _plainly_builtin(self, name: str, expected: object) -> bool:
-        """Whether a name is Python's own, and nothing else was put in its place."""
+        """Return whether a name is Python's own and was not replaced."""
         if expected is None or name in self._own or name in self._function.__globals__:
             return False
         given = getattr(self._function, "__builtins__", None)
         return type(given) is dict and given.get(name) is expected
 
     def _resolved(self, node: ast.expr) -> Any:
-        """What a name, or a name in a module, stands for: a `Known`, a function or a module; else None."""
+        """Return the object of a name, or of a name in a module: a `Known`, a function, a module or None."""
         match node:
             case ast.Name(id=name) if name not in self._own:
                 if name in self._function.__globals__:

@@ -1,4 +1,4 @@
-"""The source of a function as it runs, and how the names of its module are bound."""
+"""The source of a running function, and the bindings of its module's names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 
 class Source(NamedTuple):
-    """A source file: its functions' nodes and code, and how each name of the module is bound.
+    """A source file: the nodes and the code of its functions, and the binding of each module name.
 
-    A name that is bound once, at the top level, by `def` or by an import, has that statement; a name that is
-    bound otherwise, or more than once, has None.
+    For a name bound exactly once, at the top level, by `def` or by an import, `bound` holds that statement;
+    for every other name it holds None.
     """
 
     nodes: list[ast.FunctionDef | ast.Lambda]
@@ -24,9 +24,9 @@ class Source(NamedTuple):
 
 
 def written(code: CodeType) -> tuple[ast.FunctionDef | ast.Lambda, Source] | None:
-    """The node from which a function was compiled; None where no source file has it as it runs.
+    """Return the node from which a function was compiled, or None if no source file contains that code.
 
-    A function made from text while the program runs may have constants that were computed from data.
+    A function made from text at run time may contain constants computed from data.
     """
     source = source_of(code.co_filename)
     if source is None:
@@ -42,7 +42,7 @@ def written(code: CodeType) -> tuple[ast.FunctionDef | ast.Lambda, Source] | Non
 
 
 def source_of(filename: str) -> Source | None:
-    """Return what a source file says, as it is now; None where it cannot be read."""
+    """Parse a source file in its current state; return None if it cannot be read."""
     try:
         stated = Path(filename).stat()
         return _read(filename, stated.st_mtime_ns, stated.st_size)
@@ -68,7 +68,7 @@ def inside(code: CodeType) -> Iterator[CodeType]:
 
 
 def _bindings(tree: ast.Module) -> dict[str, ast.stmt | None]:
-    """Map each name of a module to the one statement that binds it, or to None if that is not clear."""
+    """Map each name of a module to the only statement that binds it, or to None if it is ambiguous."""
     found: dict[str, ast.stmt | None] = {}
     plainly: set[int] = set()
     for statement in tree.body:
@@ -79,7 +79,7 @@ def _bindings(tree: ast.Module) -> dict[str, ast.stmt | None]:
             plainly.add(id(statement))
             for alias in statement.names:
                 _bind(found, alias.asname or alias.name.partition(".")[0], statement)
-    # Names are counted wherever they stand: one that a function binds for itself is refused needlessly.
+    # Names count everywhere, so a name that a function binds locally may be refused unnecessarily.
     local = {id(each) for node in tree.body for each in _of_functions(node)}
     for node in ast.walk(tree):
         if id(node) in plainly:
@@ -104,14 +104,14 @@ def _bind(found: dict[str, ast.stmt | None], name: str, statement: ast.stmt | No
 
 
 def _first_part(statement: ast.stmt | None, name: str) -> bool:
-    """Whether an import binds a name to the package of that name."""
+    """Return whether an import binds a name to the package of that name."""
     aliases = statement.names if isinstance(statement, ast.Import) else []
     of_name = [each for each in aliases if (each.asname or each.name.partition(".")[0]) == name]
     return all(each.asname is None for each in of_name)
 
 
 def _of_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes inside functions, whose names are the functions' own."""
+    """Yield the nodes inside functions; their names are local."""
     for each in ast.walk(node):
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             for inner in ast.iter_child_nodes(each):
@@ -119,7 +119,7 @@ def _of_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _named_by(node: ast.AST) -> Iterator[str]:
-    """The names that a node binds, but for those inside it."""
+    """Yield the names that a node itself binds, without names bound inside it."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
@@ -145,7 +145,7 @@ def _span(node: ast.FunctionDef | ast.Lambda) -> tuple[int, int]:
 
 
 def _holds(node: ast.FunctionDef | ast.Lambda, place: tuple[Any, Any, Any, Any]) -> bool:
-    """Whether a place of code, of two lines and two columns, lies inside a lambda's body."""
+    """Return whether a code position (two lines, two columns) lies inside a lambda's body."""
     body = node.body
     if isinstance(body, list):
         return True
