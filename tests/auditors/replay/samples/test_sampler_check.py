@@ -290,6 +290,6 @@ def test_a_new_mechanism_for_vectors_is_left_out_and_an_unknown_one_is_no_case()
     question: Any = SimpleNamespace(query=np.zeros(2))
     new: Any = Triangular()
     assert sampler_check._table(new, question, SeededRandomness(1)) is None
-    unknown: Any = Pair(0.0, 0.0)
+    unknown: Any = SimpleNamespace(kind="gaussian")  # of our own kind, and none of the cases
     with pytest.raises(AssertionError):
         sampler_check._table(unknown, question, SeededRandomness(1))
