@@ -30,7 +30,7 @@ from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
 
-#: What a certificate repeats from its ledger's header.
+#: The fields that a certificate repeats from its ledger's header.
 _REPEATED: Final = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
 
 _STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
@@ -44,13 +44,13 @@ class Sampled(Model):
 
 
 class Checks(Model):
-    """What `dpaudit/checker.py`, which shares no line with the accountants, confirms of the figures.
+    """The figures that `dpaudit/checker.py` confirms; it shares no line with the accountants.
 
     Attributes:
-        confirmed: the claim that it confirms.
-        version: the checker's.
-        sha256: of the checker's file.
-        lines: of that file, blank ones left out.
+        confirmed: the confirmed claim.
+        version: the checker's version.
+        sha256: the hash of the checker's file.
+        lines: the number of lines of that file, without blank lines.
     """
 
     confirmed: Annotated[str, Field(min_length=1)]
@@ -66,19 +66,19 @@ class Certificate(Model):
     """Everything a reviewer needs to believe, reproduce or refute a claim.
 
     Attributes:
-        group_size: the guarantee is for groups of so many units.
-        budget: what a filter held the run to, where its number of releases may depend on the data.
+        group_size: the number of units in the groups that the guarantee protects.
+        budget: the budget that a filter enforced, if the number of releases may depend on the data.
         ledger_hash: the last hash of the ledger's chain.
         bounds: upper bounds, tightest first, on the claim's scale.
-        profile: the whole curve delta(epsilon) by every accountant that has one; empty where none has.
-        audits: what experiments found; they never change the proof's verdict.
+        profile: the whole curve delta(epsilon) by every accountant that has one; empty if none has.
+        audits: the results of experiments; they never change the proof's verdict.
         second_opinion: the figure of another library's accountant, or why there is none; it proves nothing.
-        command: the one that reproduces the certificate.
-        statement: what its author states about the deployment; none of it was checked.
-        process: in which processes the run was made.
-        checks: what the independent checker confirms of the claim; left out where it was not asked.
-        diverged: whether the run on the data diverged from its twin's. That follows from the private data, so
-            that such a certificate is for the data's holder alone; no other has the field.
+        command: the command that reproduces the certificate.
+        statement: the author's statements about the deployment; none of them was checked.
+        process: the processes of the run.
+        checks: the independent checker's confirmation of the claim; absent if the checker was not asked.
+        diverged: whether the run on the data diverged from its twin. That depends on the private data, so a
+            certificate with this field is for the data holder alone.
     """
 
     schema_: Annotated[Literal["dpaudit.certificate/2"], Field(alias="schema")] = CERTIFICATE_SCHEMA
@@ -118,7 +118,7 @@ class Certificate(Model):
     @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def sampling(self) -> tuple[Sampled, ...]:
-        """The releases that saw a secret random part of the records."""
+        """The releases on a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
         return tuple(
             Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, HiddenSample)
@@ -132,7 +132,7 @@ class Certificate(Model):
 
     @property
     def against_publishing(self) -> tuple[str, ...]:
-        """Every reason for which the run's output must not be published."""
+        """Every reason not to publish the run's output."""
         reasons = {
             "its noise came from a known seed": self.numerics.seeded,
             "its claim is not proved": not self.all_proved,
@@ -150,7 +150,7 @@ class Certificate(Model):
 
     @model_validator(mode="after")
     def _follows(self) -> Self:
-        """Make every check that needs no ledger."""
+        """Make the checks that need no ledger."""
         claim, numerics = self.claim, self.numerics
         unproving = [b for b in self.bounds if b.direction != "upper" or b.confidence is not None]
         order = [verdicts.leading_figure(bound.guarantee) for bound in self.bounds]
@@ -184,9 +184,10 @@ class Certificate(Model):
     def require_ledger(self, ledger: Ledger) -> None:
         """Compare the certificate with its ledger, line by line.
 
-        It may claim another figure than the header, with the header's premises, assumptions and view. Its
-        figures are not computed again: for that, account for the ledger and judge anew. Raises
-        `CertificateMismatch` where it is about another ledger, or one that cannot carry a certificate.
+        The certificate may claim another figure than the header, with the header's premises, assumptions and
+        view. Its figures are not computed again: for that, account for the ledger and judge again. Raises
+        `CertificateMismatch` if the certificate is about another ledger, or the ledger cannot carry a
+        certificate.
         """
         where = f"certificate of {self.algorithm!r}"
         try:
@@ -213,16 +214,16 @@ class Certificate(Model):
         return shown + "".join(audit._repr_html_() for audit in self.audits)
 
     def write(self, path: str | Path) -> Path:
-        """Write the certificate as JSON, whole or not at all; where the run diverged, for its owner alone."""
+        """Write the certificate as JSON, atomically; if the run diverged, readable by its owner alone."""
         text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
         return replace_file(path, text.encode() + b"\n", mode=0o600 if self.diverged else None)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a certificate and hold what it states against what follows from its content.
+        """Read a certificate and check that its statements follow from its content.
 
-        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`. Raises
-        `CertificateFormat` where this version does not read it, or it contradicts itself.
+        To check its figures against its ledger, see `require_ledger`. Raises `CertificateFormat` if this
+        version cannot read the certificate, or it contradicts itself.
         """
         try:
             record = strictly_parsed(Path(path).read_bytes())
@@ -235,7 +236,7 @@ class Certificate(Model):
 
     @classmethod
     def from_record(cls, record: Any, *, where: str) -> Self:
-        """As `read`, of a parsed file."""
+        """Check a parsed certificate, as `read` does."""
         if not isinstance(record, dict):
             raise CertificateFormat(f"a {type(record).__name__} where a certificate should be", where=where)
         try:
@@ -259,9 +260,9 @@ def judge(
     process: Process = IN_PROCESS,
     diverged: bool = False,
 ) -> Certificate:
-    """Put proof and experiment side by side, with the curve behind the proof and what its author states.
+    """Put proof and experiment side by side, with the proof's curve and the author's statement.
 
-    `diverged` is whether the run on the data diverged from its twin's.
+    `diverged`: the run on the data diverged from its twin.
 
     >>> from dpaudit import L1, Claim, Laplace, PureDP, account, judge, run
     >>> def count(rows, curator):
@@ -272,8 +273,8 @@ def judge(
     >>> str(found.proof), str(found.experiment)
     ('PROVED', 'INCONCLUSIVE')
 
-    Raises `NotCertifiable`: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
-    claimed, or the accounting was made from another ledger, or a release is not on its sampler's grid.
+    Raises `NotCertifiable`: the ledger is truncated, unhashed, noiseless or without releases; nothing is
+    claimed; the accounting was made from another ledger; or a release is not on its sampler's grid.
     """
     ledger.require_certifiable()
     where = f"ledger of {ledger.header.algorithm!r}"
@@ -337,7 +338,7 @@ def _limits(
     opinion: SecondOpinion | None,
     statement: Statement,
 ) -> list[Condition]:
-    """What processes, noise, audits, a second opinion and assumptions leave open, beside the proof."""
+    """Return the conditions that processes, noise, audits, a second opinion and assumptions leave open."""
     sources = [
         process.not_checked(releases),
         numerics.not_checked(),
@@ -349,7 +350,7 @@ def _limits(
 
 
 def _judged_nothing(audits: Sequence[Audit]) -> list[Condition]:
-    """The conditions that say which experiments did not judge the claim, and why."""
+    """Return the conditions that name experiments without a verdict on the claim, with their reasons."""
     if not audits:
         return [Condition(code=Code.NO_AUDIT)]
     unclear = [audit for audit in audits if audit.verdict is Experiment.INCONCLUSIVE]
@@ -360,7 +361,7 @@ def _judged_nothing(audits: Sequence[Audit]) -> list[Condition]:
 
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without the verdicts that follow from it, and so are never read."""
+    """Return the record without its verdicts, which are derived and therefore never read."""
     rest: dict[str, Any] = without_computed(record, Certificate)
     for name, kind in (("audits", Audit), ("releases", ReleaseAccount)):
         if isinstance(rest.get(name), list):

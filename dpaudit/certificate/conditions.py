@@ -1,4 +1,4 @@
-"""What a proof or an audit leaves unchecked: each condition with its code, occasion and sentence."""
+"""The conditions that a proof or an audit leaves unchecked: each with its code, occasion and sentence."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -10,17 +10,17 @@ from pydantic import Field, model_validator
 from dpaudit.errors import InvalidParameter
 from dpaudit.models import Count, Model
 
-#: So many labels are kept of the releases that rest on a condition.
+#: The largest number of labels kept of the releases that rest on a condition.
 MOST_LABELS: Final = 5
 
 
 class Code(StrEnum):
-    """What is not checked; a condition is added here and raised where it applies.
+    """The codes of conditions that are not checked; new conditions are added here.
 
     An entry is the code, the case in which a certificate states it, and on the next lines the sentence.
 
     Attributes:
-        when: that case; "every" begins it where the condition is general, whatever a run did.
+        when: that case; it begins with "every" if the condition is general, independent of the run.
         sentence: completes the heading "Not checked:"; a field in braces is a parameter of the condition.
         parameters: the names of the fields in braces.
     """
@@ -43,7 +43,7 @@ class Code(StrEnum):
         """Whether every certificate of its kind states it."""
         return self.when.startswith("every ")
 
-    # Special to a run; those that a reader must see first stand first.
+    # Special to a run; the most important conditions come first.
     NO_AUDIT = """no-audit: no audit was run
         the claim by experiment: no audit was run"""
     AUDIT_JUDGED_NOTHING = """audit-judged-nothing: an audit is inconclusive
@@ -137,7 +137,7 @@ class Code(StrEnum):
     STATED = """stated: another library's record states it
         {text}"""
 
-    # General: true of every certificate of its kind.
+    # General: these apply to every certificate of their kind.
     ONLY_THROUGH_LEDGER = """only-through-ledger: every ledger without a twin
         whether anything left the algorithm outside the ledger ({replayed})"""
     FIXED_SEQUENCE = """fixed-sequence: every ledger without a filter and without a twin
@@ -184,7 +184,7 @@ class Code(StrEnum):
 
 
 class Releases(Model):
-    """The releases that rest on a condition: how many, and their first distinct labels, sorted."""
+    """The releases that rest on a condition: their number, and their first distinct labels, sorted."""
 
     number: Count
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_LABELS)]
@@ -192,7 +192,7 @@ class Releases(Model):
 
     @classmethod
     def of(cls, labels: Sequence[str]) -> Self:
-        """Releases with these labels, of which there is at least one."""
+        """Return the releases with these labels, at least one."""
         distinct = sorted(set(labels))
         first = tuple(distinct[:MOST_LABELS])
         return cls(number=len(labels), labels=first, more_labels=len(distinct) > MOST_LABELS)
@@ -202,14 +202,14 @@ class Condition(Model):
     """One condition that was not checked.
 
     Attributes:
-        text: what an author states in words of their own: an assumption, or a guarantee's justification; or
-            a library's name and version; or why an audit judged nothing.
+        text: an author's own words (an assumption, or a guarantee's justification); or a library's name and
+            version; or the reason why an audit judged nothing.
         replayed: whether an audit by replay tested it on its pairs.
-        ended_by: what ended an audit's runs before their planned number.
-        draws: of each mechanism's noise, at most.
-        share: of the budget, what the releases carry; `scale` is what it is measured in.
-        accountant: the one whose figure contradicts the proved one.
-        path: of the file whose content is taken on trust.
+        ended_by: the event that ended an audit's runs before their planned number.
+        draws: the largest number of draws of each mechanism's noise.
+        share: the releases' share of the budget; `scale` is its measure.
+        accountant: the accountant that contradicts the proved figure.
+        path: the path of the file that is taken on trust.
     """
 
     code: Code

@@ -1,4 +1,4 @@
-"""A privacy curve as points, for those who have no accountant, and the trade-off that it implies."""
+"""A privacy curve as points, readable without an accountant, and the trade-off that it implies."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import InvalidParameter
 from dpaudit.models import Model, NonNegative
 
-#: A curve has at least so many points.
+#: The least number of points of a curve.
 LEAST_POINTS = 20
 
 
@@ -34,9 +34,9 @@ class CurvePoints(Model):
 
 
 def trade_off(points: Iterable[tuple[float, float]], alpha: float) -> float:
-    """The least error of the second kind that (epsilon, delta)-DP leaves to a test that errs by `alpha`.
+    """Return the least rate of misses of a test with rate of false alarms `alpha`, given the curve.
 
-    The largest of 1 - delta - e^epsilon alpha and e^-epsilon (1 - delta - alpha) over the points, and 0
+    It is the largest of 1 - delta - e^epsilon alpha and e^-epsilon (1 - delta - alpha) over the points, and 0
     (Kairouz, Oh and Viswanath 2015; Dong, Roth and Su 2022, equation (5)).
 
     >>> trade_off([(0.0, 0.25)], 0.25)
@@ -44,7 +44,7 @@ def trade_off(points: Iterable[tuple[float, float]], alpha: float) -> float:
     """
     best = 0.0
     for epsilon, delta in points:
-        if epsilon <= 700.0:  # beyond it e^epsilon is no double
+        if epsilon <= 700.0:  # beyond it e^epsilon overflows
             factor = math.exp(epsilon)
             best = max(best, 1.0 - delta - factor * alpha, (1.0 - delta - alpha) / factor)
     return best

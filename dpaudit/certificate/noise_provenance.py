@@ -1,4 +1,4 @@
-"""How noise was drawn, how figures are compared, by which versions, and what follows for the reader."""
+"""The source of the noise, the comparison of figures, the versions, and the conditions that follow."""
 
 import functools
 import platform
@@ -15,11 +15,11 @@ from dpaudit.noise.randomness import EXACT_SAMPLER, FLOATING_POINT_SAMPLER, Samp
 
 
 class Numerics(Model):
-    """How the noise was drawn and how figures are compared.
+    """The way the noise was drawn and the way figures are compared.
 
     Attributes:
         floating_point: whether any of the releases was drawn in floating point.
-        claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
+        claim_tolerance: the relative amount by which a bound may exceed a claim and still meet it.
     """
 
     sampler: Sampler
@@ -29,7 +29,7 @@ class Numerics(Model):
 
     @classmethod
     def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Self:
-        """What a sampler makes of a run's mechanisms."""
+        """Return the numerics of a run's mechanisms under a sampler."""
         if sampler == FLOATING_POINT_SAMPLER:
             in_floats = not all(m.integer_noise for m in mechanisms)
         else:
@@ -37,14 +37,14 @@ class Numerics(Model):
         return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
 
     def not_checked(self) -> list[Condition]:
-        """What the noise leaves unchecked."""
+        """Return the conditions that the noise leaves unchecked."""
         codes = {Code.FLOATING_POINT_NOISE: self.floating_point, Code.SEEDED_NOISE: self.seeded}
         return [Condition(code=code) for code, applies in codes.items() if applies]
 
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """The versions that the figures depend on."""
+    """Return the versions of the libraries behind the figures."""
     found = {"python": platform.python_version()}
     for package in ("dpaudit", "numpy", "scipy", "pydantic"):
         try:

@@ -1,4 +1,4 @@
-"""In which processes a certified run was made, and what holds by that alone."""
+"""The processes of a certified run, and the conditions that they settle."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -9,28 +9,28 @@ from dpaudit.models import Model
 
 
 class Process(Model):
-    """Where the algorithm ran.
+    """The place of the algorithm's run.
 
     Attributes:
-        kind: ``in-process``: where noise was drawn and the ledger written. ``worker``: in a process of its
-            own. ``twin``: in one of its own, in lockstep with a second run on public stand-in data, whose
-            requests were the questions and whose output is what is published.
-        stand_in: where the twin's data came from.
+        kind: ``in-process``: in the process that drew the noise and wrote the ledger. ``worker``: in a
+            separate process. ``twin``: in a separate process, in lockstep with a second run on public
+            stand-in data; the second run's requests were the questions, and its output is published.
+        stand_in: the source of the twin's data.
     """
 
     kind: Literal["in-process", "worker", "twin"] = "in-process"
     stand_in: str | None = None
 
     def settles(self, condition: Condition) -> bool:
-        """Whether a condition holds by the way in which the run was made."""
+        """Return whether the processes of the run guarantee a condition."""
         by_twin = {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER}
         return self.kind == "twin" and condition.code in by_twin
 
     def not_checked(self, releases: Iterable[Release]) -> Iterable[Condition]:
         """The conditions that are left on trust.
 
-        `RECORDS_STOP_NOTHING` is among them however the run was made. Mapped rows do not exclude it: code
-        before `map` can stop the run, and `map` can be slow.
+        `RECORDS_STOP_NOTHING` is always among them, even for mapped rows: code before `map` can stop the run,
+        and `map` can be slow.
         """
         stops = Condition(code=Code.RECORDS_STOP_NOTHING)
         match self.kind:
@@ -47,5 +47,5 @@ class Process(Model):
                 return [public, own, stops, shared, honest]
 
 
-#: Of a run in the process that judges it.
+#: The process of a run that is judged in the same process.
 IN_PROCESS = Process()

@@ -1,4 +1,4 @@
-"""A second opinion on a proved figure: what another library's accountant computes for the same releases."""
+"""A second opinion on a proved figure: another library's figure for the same releases."""
 
 from typing import Annotated, Self
 
@@ -8,26 +8,26 @@ from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.errors import CertificateFormat
 from dpaudit.models import Fraction, Model, NonNegative
 
-#: By how much two figures may contradict each other, relative to the larger of the figure and 1: what
-#: rounding in an FFT may do to an epsilon at a moderate delta.
+#: The allowed difference of two figures, relative to the larger of the figure and 1: rounding in an FFT may
+#: change an epsilon at a moderate delta by that much.
 OPINION_TOLERANCE = 1e-4
 
-#: The method of an opinion by dp-accounting.
+#: The method name for dp-accounting.
 DP_ACCOUNTING = "dp-accounting PLD"
 
 
 class SecondOpinion(Model):
-    """What another accountant makes of the releases at one delta; it never proves and never refutes.
+    """Another accountant's figure for the releases at one delta; it never proves and never refutes.
 
-    Two enclosures of one epsilon contradict each other where they do not overlap.
+    Two enclosures of one epsilon contradict each other if they do not overlap.
 
     Attributes:
-        delta: where the figures are compared.
-        proved: the epsilon that is proved here.
-        proved_at_least: a proved lower end beside it, where there is one for the same worst pairs.
+        delta: the delta at which the figures are compared.
+        proved: dpaudit's proved epsilon.
+        proved_at_least: dpaudit's proved lower end, if there is one for the same worst pairs.
         epsilon: the other's figure, by its pessimistic rounding.
-        at_least: the other's figure by its optimistic rounding, of the releases that it has one for.
-        none_because: why there is no opinion; the figures are then left out.
+        at_least: the other's figure by its optimistic rounding, for the releases that it supports.
+        none_because: the reason for a missing opinion; the figures are then absent.
     """
 
     method: str
@@ -43,7 +43,7 @@ class SecondOpinion(Model):
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
     def agrees(self) -> bool | None:
-        """Whether the two are consistent; None where there is no opinion."""
+        """Whether the two figures are consistent; None without an opinion."""
         if self.proved is None or self.epsilon is None or self.at_least is None:
             return None
         slack = self.tolerance * max(1.0, self.proved, self.epsilon)
@@ -60,7 +60,7 @@ class SecondOpinion(Model):
         return self
 
     def not_checked(self) -> list[Condition]:
-        """Which of the two accountants is right, where they disagree; else nothing."""
+        """Return the condition that two accountants disagree, if they do."""
         disagrees = self.agrees is False
         return [Condition(code=Code.ACCOUNTANTS_DISAGREE, accountant=self.method)] if disagrees else []
 

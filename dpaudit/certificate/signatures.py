@@ -1,10 +1,10 @@
 """Signed certificates: Ed25519 over an in-toto statement in a DSSE envelope.
 
 The statement's subject is the ledger file, by the SHA-256 of its bytes; its predicate is the certificate.
-So one signature binds the figures to the file that they were computed from. Formats: Dead Simple Signing
+So one signature binds the figures to their ledger file. Formats: Dead Simple Signing
 Envelope 1.0, in-toto Attestation Framework 1, keys in PEM (PKCS #8 and SubjectPublicKeyInfo), as `openssl
-genpkey -algorithm ed25519` writes them too. A signature does not show that the figures are right (account
-for the ledger again), nor whose key it is (learn that some other way).
+genpkey -algorithm ed25519` also writes them. A signature does not show that the figures are right (account
+for the ledger again), or who owns the key (learn that from another source).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _decoded(text: Any) -> bytes:
-    """Base64, standard or for addresses: an envelope may hold either."""
+    """Decode base64, standard or URL-safe: an envelope may hold either."""
     if not isinstance(text, str):
         raise ValueError("must be base64")  # noqa: TRY004  (pydantic reports ValueErrors)
     return base64.b64decode(text.translate(str.maketrans("-_", "+/")), validate=True)
@@ -47,7 +47,7 @@ PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:dpaudit:certificate:2"
 
-#: Where `dpaudit sign` takes an encrypted key's password from: an option would stand in the shell's history.
+#: The environment variable with an encrypted key's password: an option would stay in the shell's history.
 PASSWORD: Final = "DPAUDIT_KEY_PASSWORD"  # noqa: S105  (the variable's name, not a password)
 
 _OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
@@ -56,7 +56,7 @@ _OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
 def generate_keys(path: str | Path) -> tuple[Path, Path]:
     """Write a new private key, readable by its owner alone, and ``<path>.pub`` beside it.
 
-    Raises `UsageError` where one of the files exists already, and `MissingExtra` without `cryptography`.
+    Raises `UsageError` if one of the files exists already, and `MissingExtra` without `cryptography`.
     """
     private, public = Path(path), Path(f"{path}.pub")
     _require_library()
@@ -80,10 +80,10 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
 def sign(
     certificate: Certificate, ledger: str | Path, key: str | Path, *, password: bytes | None = None
 ) -> bytes:
-    """The envelope, as JSON, that binds a certificate to its ledger's file under a private key in PEM.
+    """Return a JSON envelope that binds a certificate to its ledger file under a private key in PEM.
 
-    Raises `NotCertifiable` where the run diverged from its twin, `CertificateMismatch` where the certificate
-    is about another ledger, `UsageError` where the key cannot be used, and `MissingExtra` without
+    Raises `NotCertifiable` if the run diverged from its twin, `CertificateMismatch` if the certificate is
+    about another ledger, `UsageError` if the key cannot be used, and `MissingExtra` without
     `cryptography`.
     """
     if certificate.diverged:
@@ -109,15 +109,16 @@ def sign(
 
 
 def read_signed(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
-    """The certificate in an envelope that the key has signed, and its ledger file's SHA-256.
+    """Return the certificate in an envelope signed by the key, and its ledger file's SHA-256.
 
-    One valid signature by the key is enough: others, by unknown keys or malformed, are passed over, as the
-    standard asks. Nothing of the payload is read before. The key is a PEM file with an Ed25519 public key.
+    One valid signature by the key is enough: signatures by unknown keys and malformed signatures are
+    ignored, as the standard asks. The payload is read only after that check. The key is a PEM file with an
+    Ed25519 public key.
 
     Raises:
-        SignatureInvalid: no signature of the envelope is by this key, or it is no whole envelope.
+        SignatureInvalid: no signature of the envelope is by this key, or the envelope is incomplete.
         CertificateFormat: the key signed something other than a certificate.
-        UsageError: the key cannot be used, or the envelope not be read.
+        UsageError: the key cannot be used, or the envelope cannot be read.
         MissingExtra: `cryptography` is not installed.
     """
     trusted: Ed25519PublicKey = _key(Path(key), "public")
@@ -148,7 +149,7 @@ def read_signed(envelope: str | Path, key: str | Path) -> tuple[Certificate, str
 
 
 def require_file(ledger: str | Path, digest: str) -> None:
-    """Raise `CertificateMismatch` unless the ledger's file is the one that was signed for."""
+    """Raise `CertificateMismatch` unless the ledger file has the signed hash."""
     try:
         found = _digest(Path(ledger))
     except OSError as error:
@@ -162,13 +163,13 @@ def require_file(ledger: str | Path, digest: str) -> None:
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
-    """What is really signed: type and content with their lengths, so that neither passes for the other."""
+    """Return the signed bytes: type and content with their lengths, so that they cannot be confused."""
     name = payload_type.encode()
     return b"DSSEv1 %d %s %d %s" % (len(name), name, len(payload), payload)
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """SHA-256 of the public key's DER form, in hexadecimal: a hint which key it was, never a proof."""
+    """Return the SHA-256 of the public key's DER form, in hexadecimal: a hint at the key, not a proof."""
     from cryptography.hazmat.primitives import serialization
 
     encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -204,7 +205,7 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 
 def _parsed(kind: type[_Record], text: bytes) -> _Record:
-    """The record; a `ValueError` says what is wrong with it."""
+    """Return the record; a `ValueError` describes a fault."""
     try:
         return kind.model_validate(strictly_parsed(text))
     except ValidationError as error:
@@ -233,7 +234,7 @@ def _digest(path: Path) -> str:
 
 def _require_library() -> None:
     try:
-        import cryptography  # noqa: F401  (only whether it is there)
+        import cryptography  # noqa: F401  (a test that it is installed)
     except ImportError:
         what = "signatures need the library cryptography"
         why = "without it nothing can be signed, and no signature checked"
@@ -241,7 +242,7 @@ def _require_library() -> None:
 
 
 def _key(path: Path, kind: Literal["private", "public"], password: bytes | None = None) -> Any:
-    """The Ed25519 key of this kind in a PEM file."""
+    """Return the Ed25519 key of this kind from a PEM file."""
     _require_library()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization

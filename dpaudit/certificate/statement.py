@@ -1,4 +1,4 @@
-"""What only the people behind a deployment can state: none of it is checked, all of it is shown."""
+"""Statements by the people behind a deployment: none is checked, all are shown."""
 
 import tomllib
 from pathlib import Path
@@ -14,31 +14,31 @@ NOT_STATED: Final = "not stated"
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
-#: Sentences; an empty list says that there are none, which is not the same as saying nothing.
+#: Sentences; an empty list states that there are none, unlike a missing field.
 Listed = tuple[Words, ...] | Literal["not stated"]
 
 
 class Statement(Model):
-    """What the author of a deployment states about it, in sentences; the rest says "not stated".
+    """The author's statements about a deployment, in sentences; an empty field says "not stated".
 
-    The fields are those that a register of deployments asks for and a ledger cannot know.
+    A register of deployments asks for these fields, and a ledger does not contain them.
 
     Attributes:
-        data_curator: who holds the data and answers for the release.
-        intended_use: what the output is for.
-        data_domain: what the records are, and how they came about.
-        unit: what one unit of privacy stands for, and which person may be behind several of them.
-        contribution_bound: how much one unit can contribute, and what enforces it.
-        trust: who must be trusted with what.
+        data_curator: the data holder, who answers for the release.
+        intended_use: the purpose of the output.
+        data_domain: the content and the origin of the records.
+        unit: the meaning of one unit of privacy, and the persons who may have several units.
+        contribution_bound: the most that one unit can contribute, and the code or rule that enforces it.
+        trust: the parties that must be trusted, each with its task.
         access: interactive or not, and who sees the output.
-        delta_rationale: why the claim's delta is small enough for these data.
-        composition_scope: what else is released of the same persons, and over which time the claim holds.
-        preprocessing: what was done to the records before they were released.
-        postprocessing: what is done to the output before it is published.
-        unprotected_quantities: what was read off the private data without noise.
-        hyperparameter_tuning: how parameters were chosen, and what private data were looked at for it.
-        assumptions: what the claim rests on and no computation checks.
-        waivers: checks that failed or were left out, and who accepted that.
+        delta_rationale: the reason why the claim's delta is small enough for these data.
+        composition_scope: other releases about the same persons, and the period of the claim.
+        preprocessing: the processing of the records before the release.
+        postprocessing: the processing of the output before publication.
+        unprotected_quantities: quantities taken from the private data without noise.
+        hyperparameter_tuning: the choice of parameters, and the private data used for it.
+        assumptions: the claim's premises that no computation checks.
+        waivers: checks that failed or were left out, and the person who accepted that.
     """
 
     data_curator: Words = NOT_STATED
@@ -58,7 +58,7 @@ class Statement(Model):
     waivers: Listed = Field(default=NOT_STATED)
 
     def not_checked(self) -> list[Condition]:
-        """The stated assumptions, as conditions."""
+        """Return the stated assumptions as conditions."""
         stated = () if self.assumptions == NOT_STATED else self.assumptions
         return [Condition(code=Code.ASSUMED, text=text) for text in stated]
 
@@ -83,5 +83,5 @@ class Statement(Model):
             raise UsageError(error.what, where=where, why=why, remedy=remedy) from None
 
 
-#: Of a deployment about which nothing was stated.
+#: The statement of a deployment without any stated field.
 NOTHING_STATED: Final = Statement()

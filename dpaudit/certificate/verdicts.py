@@ -1,4 +1,4 @@
-"""What accounting and audits find, and how a verdict follows from bounds, premises and findings.
+"""The results of accounting and audits, and the verdicts that follow from them.
 
 Proof and experiment are never merged: accounting proves a claim or does not, an audit refutes it, does not
 refute it, or cannot tell.
@@ -22,8 +22,8 @@ from dpaudit.ledger.releases import Release
 from dpaudit.models import Fraction, Model, NonNegative
 from dpaudit.notebook import as_html
 
-#: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
-#: meets them if it exceeds them by at most this relative amount. Every certificate states it.
+#: A claim's figures are typed decimals or floating-point results, so a bound meets a figure if it exceeds
+#: the figure by at most this relative amount. Every certificate states it.
 CLAIM_TOLERANCE = 1e-9
 
 
@@ -47,12 +47,12 @@ def within(bound: float, figure: float) -> bool: ...
 @overload
 def within(bound: NDArray[np.float64], figure: NDArray[np.float64]) -> NDArray[np.bool_]: ...
 def within(bound: Any, figure: Any) -> Any:
-    """Whether a bound, or each of many, is at most the claimed figure but for the tolerance."""
+    """Return whether a bound, or each of many, is at most the claimed figure, within the tolerance."""
     return bound <= figure * (1 + CLAIM_TOLERANCE)
 
 
 def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
-    """Whether a proved guarantee is at least as strong as a claimed one on the same scale."""
+    """Return whether a proved guarantee is at least as strong as a claimed one on the same scale."""
     match proved, claimed:
         case (PureDP(), PureDP() | ApproxDP()) | (ZCDP(), ZCDP()) | (GDP(), GDP()):
             return within(leading_figure(proved), leading_figure(claimed))
@@ -72,19 +72,19 @@ class ReleaseAccount(Release):
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
     def verdict(self) -> Proof | None:
-        """Whether the release's own claim holds; None where nothing is claimed for it."""
+        """Whether the release's own claim holds; None if it has no claim."""
         if self.claimed is None:
             return None
         return Proof.PROVED if meets(self.proved, self.claimed) else Proof.NOT_PROVED
 
     def row(self) -> dict[str, Any]:
-        """The release as one flat row; ``claimed`` is the claim's leading figure."""
+        """Return the release as one flat row; ``claimed`` is the claim's leading figure."""
         claimed = None if self.claimed is None else leading_figure(self.claimed)
         return {"label": self.label, **figures(self.proved), "claimed": claimed, "verdict": self.verdict}
 
 
 def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
-    """Whether accounts are about exactly these releases, in their order."""
+    """Return whether accounts are about exactly these releases, in their order."""
     return len(accounts) == len(releases) and all(
         getattr(account, name) == getattr(release, name)
         for account, release in zip(accounts, releases, strict=True)
@@ -93,12 +93,12 @@ def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -
 
 
 class ReleaseGroup(Model):
-    """Releases whose labels differ in their digits alone (``#`` in `pattern`), under one kind of mechanism.
+    """Releases of one kind of mechanism with labels that differ only in digits (``#`` in `pattern`).
 
     Attributes:
-        claimed: how many of them something is claimed for.
-        failed: how many of these claims are not proved.
-        costliest: the one with the largest proved figure.
+        claimed: the number of releases with a claim.
+        failed: the number of these claims that are not proved.
+        costliest: the release with the largest proved figure.
     """
 
     pattern: str
@@ -118,13 +118,13 @@ class Overview(Model):
 
 
 class Accounting(Model):
-    """What the accountants make of a ledger, and of a claim about it.
+    """The accountants' results for a ledger and a claim about it.
 
     Attributes:
-        ledger_hash: the last hash of the ledger it was made from.
+        ledger_hash: the last hash of the ledger.
         bounds: upper bounds, tightest first.
-        releases: all, in order; or as many as were asked for, failing ones first.
-        not_checked: what the proof takes on trust.
+        releases: all releases, in order; or the requested number, failing ones first.
+        not_checked: the conditions that the proof takes on trust.
     """
 
     ledger_hash: str
@@ -137,7 +137,7 @@ class Accounting(Model):
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
     def verdict(self) -> Proof | None:
-        """Whether the total meets the claim and every premise holds; None where nothing is claimed."""
+        """Whether the total meets the claim and every premise holds; None without a claim."""
         return None if self.claim is None else proof_of(self.claim, self.bounds)
 
     @property
@@ -157,7 +157,7 @@ def proof_as_html(
     releases: Iterable[ReleaseAccount],
     not_checked: Iterable[Condition],
 ) -> str:
-    """What is proved, release by release, and what that takes on trust, for a notebook."""
+    """Return the proof, release by release, and its unchecked conditions, for a notebook."""
     known = {**facts, **{f"at most, by {bound.method}": bound.guarantee for bound in bounds}}
     known["not checked"] = ", ".join(dict.fromkeys(str(condition.code) for condition in not_checked))
     columns = ("release", "mechanism", "count", "claimed", "proved", "verdict")
@@ -166,26 +166,26 @@ def proof_as_html(
 
 
 def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:
-    """PROVED where a bound meets the claim and every one of its premises holds."""
+    """Return PROVED if a bound meets the claim and all its premises hold."""
     premises = all(premise.holds for premise in claim.premises)
     total = any(meets(bound.guarantee, claim.guarantee) for bound in bounds)
     return Proof.PROVED if premises and total else Proof.NOT_PROVED
 
 
-#: A p-value, or a delta where 0 stands for pure differential privacy.
+#: A p-value, or a delta, with 0 for pure differential privacy.
 Probability = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
 
 
 class Finding(Model):
-    """One way in which a replay shows that the ledger does not describe the algorithm.
+    """Evidence from a replay that the ledger does not describe the algorithm.
 
     Attributes:
         kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases differs),
             ``leak`` (outputs differ although every release was the same), ``nondeterminism`` (same data, same
             noise, different output; or randomness that no curator handed out), ``sampler`` (noise is not
-            distributed as its mechanism states), or ``sampling`` (a sum is not the one over the sample that
-            was drawn for it, or something else tells who was drawn).
-        detail: what was seen, without any private value.
+            distributed as its mechanism states), or ``sampling`` (a sum is not over the sample drawn for it,
+            or another release or output reveals who was drawn).
+        detail: the observation, without any private value.
         where: file and line of the release, relative to the repository.
     """
 
@@ -197,28 +197,28 @@ class Finding(Model):
     measured: float | None = None
 
 
-#: What can contradict a claim.
+#: Evidence that can contradict a claim.
 Ground: TypeAlias = Literal["findings", "epsilon", "mu", "p-value"]
 
 
 class Audit(Model):
-    """What one auditor found on one or more neighbouring pairs.
+    """The result of one auditor on one or more neighbouring pairs.
 
     Attributes:
-        pairs: how many were compared; a one-run audit compares its canaries, and no pair.
-        trials: runs on each side; of a replay, recordings in each direction; of a one-run audit, canaries.
-        about: whether the result is about the transcript of releases or about the final output.
+        pairs: the number of pairs compared; a one-run audit compares its canaries, and no pair.
+        trials: runs on each side; for a replay, recordings in each direction; for a one-run audit, canaries.
+        about: the subject of the result: the transcript of releases, or the final output.
         epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`; `mu_lower` on mu.
         epsilon_if_gaussian: the epsilon at `delta` of the Gaussian curve of `mu_lower`, rounded down; a lower
             bound only for a mechanism whose privacy curve is Gaussian.
-        epsilon_claimed: what the claim says at `delta`, if it says anything there.
-        p_value: of the claim as a whole: where the claim is true, at most a with probability at most a, for
-            every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
-        largest_refutable_epsilon: what the method could have refuted at most with these trials.
-        event: what was tested, in words.
+        epsilon_claimed: the claim's epsilon at `delta`, if it implies one.
+        p_value: the p-value of the claim as a whole: under a true claim it is at most a with probability at
+            most a, for every a. It shares one error budget with `epsilon_lower` and `mu_lower`.
+        largest_refutable_epsilon: the largest epsilon that the method could have refuted with these trials.
+        event: the test, in words.
         searched: the pairs that a search tried or found, in words.
         smallest_pair: the smallest pair found that still refutes the claim, in words.
-        inconclusive: the reasons why nothing can be said, where that is so.
+        inconclusive: the reasons for an inconclusive result, if any.
     """
 
     method: str
@@ -245,7 +245,7 @@ class Audit(Model):
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
     def refuted_by(self) -> tuple[Ground, ...]:
-        """Everything that contradicts the claim; the one place where that is decided."""
+        """All evidence that contradicts the claim; only this property decides that."""
         mu_claimed = self.claim.guarantee.mu if self.claim and isinstance(self.claim.guarantee, GDP) else None
         error = None if self.confidence is None else 1 - self.confidence
         grounds: dict[Ground, bool] = {
@@ -259,7 +259,7 @@ class Audit(Model):
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
     def verdict(self) -> Experiment:
-        """REFUTED by anything; INCONCLUSIVE where the audit could not have refuted; else NOT_REFUTED."""
+        """REFUTED by any evidence; INCONCLUSIVE if no refutation was possible; otherwise NOT_REFUTED."""
         if self.refuted_by:
             return Experiment.REFUTED
         return Experiment.INCONCLUSIVE if self.inconclusive else Experiment.NOT_REFUTED
@@ -273,12 +273,12 @@ class Audit(Model):
 
 
 def beyond_reach(audit: Audit) -> bool:
-    """Whether an audit states a larger lower bound on epsilon than it could have found."""
+    """Return whether an audit states a larger lower bound on epsilon than it could have found."""
     return _exceeds(audit.epsilon_lower, audit.largest_refutable_epsilon)
 
 
 def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> list[Condition]:
-    """What an accounting takes on trust, beside audits: a replay may have tested some of it."""
+    """Return an accounting's unchecked conditions, given audits: a replay may have tested some."""
     replays = [audit for audit in audits if audit.method == "replay" and not audit.inconclusive]
     unseen = {condition.code for audit in replays for condition in audit.not_checked}
     untested = {Code.SAMPLE_SUMMED} if Code.SAMPLES_UNTESTED in unseen else set()
@@ -291,5 +291,5 @@ def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> l
 
 
 def _exceeds(bound: float | None, claimed: float | None) -> bool:
-    """Whether a lower bound lies above what is claimed; False where either is missing."""
+    """Return whether a lower bound is above the claimed figure; False if either is missing."""
     return bound is not None and claimed is not None and not within(bound, claimed)

@@ -1,4 +1,4 @@
-"""Account for a ledger, in memory or in a file, at the rigour that is asked for."""
+"""Account for a ledger, in memory or in a file, at the requested rigour."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dpaudit.errors import DpauditError, NotCertifiable, UsageError
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Ledger, LedgerFacts
 
-#: float-pessimistic: every rounding goes upwards; interval: the total is judged by a proved enclosure alone.
+#: float-pessimistic: every rounding is upwards; interval: only a proved enclosure judges the total.
 Rigour: TypeAlias = Literal["float-pessimistic", "interval"]
 
 
@@ -36,10 +36,10 @@ def account(
     <Proof.PROVED: 'PROVED'>
 
     Args:
-        ledger: in memory, or a stream of a file, which is read to its end.
-        claim: left out, the ledger's own; where that has none, bounds are given as zCDP.
-        rigour: ``interval`` judges the total by a proved enclosure alone.
-        most_rows: how many releases to keep accounts of, failing ones first; all are judged.
+        ledger: a ledger in memory, or a stream of a file, which is read to its end.
+        claim: default: the ledger's own claim; without any claim, bounds are given as zCDP.
+        rigour: ``float-pessimistic``, or ``interval``: only a proved enclosure judges the total.
+        most_rows: the number of releases to keep accounts of, failing ones first; all are judged.
 
     Raises:
         ClaimMismatch: the claim is about another unit, relation or trust model.
@@ -60,9 +60,9 @@ def accounted(
     most_rows: int | None = None,
     drawn_here: bool | None = None,
 ) -> Accounted:
-    """As `account`, together with the composition, which bounds the ledger on other scales as well.
+    """Return the result of `account`, and the composition, which bounds the ledger on other scales.
 
-    `drawn_here` is whether a curator is known to have drawn every sample; None: as the ledger knows.
+    `drawn_here`: whether a curator is known to have drawn every sample; None: as the ledger states.
     """
     if rigour not in {"float-pessimistic", "interval"}:
         why, remedy = "figures of another rigour would be given", "give float-pessimistic or interval"
@@ -77,7 +77,7 @@ def accounted(
 
 @dataclass(frozen=True)
 class Verified:
-    """A ledger file that was read to its end, and what accounting makes of it."""
+    """A ledger file that was read to its end, and its accounting."""
 
     ledger: LedgerFacts
     accounted: Accounted
@@ -119,11 +119,12 @@ def verify(
     ...     str(verify(ledger.write(f"{folder}/ledger.jsonl")).accounting.verdict)
     'PROVED'
 
-    `claim` is what to judge, or makes it of the claim that the file states; `allow_unhashed` also accounts
-    for a file written by hand; `progress` is called with each number of bytes read; the rest as in `account`.
+    `claim` is the claim to judge, or a function from the file's claim to it. `allow_unhashed` also accounts
+    for a file written by hand. `progress` is called with each number of bytes read. The other arguments are
+    as in `account`.
 
-    Raises `DpauditError`: as `account`, or the file cannot be read. A file that was cut short or edited is
-    reported first, whatever else is wrong with it.
+    Raises `DpauditError`: as `account`, or the file cannot be read. A truncated or edited file is reported
+    before any other fault.
     """
     with LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger:
         try:

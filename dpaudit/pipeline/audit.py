@@ -1,4 +1,4 @@
-"""Audit an algorithm by experiment, by whichever method; the parts of each are imported when it is used."""
+"""Audit an algorithm by experiment; each method's modules are imported when it is used."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ METHODS: Final[Registry[Callable[..., Audit]]] = Registry(
 )
 SCORES: Final = (None, "exact", "logistic", "boosting")
 
-#: Left out: runs on each side of a pair, canaries; a replay makes as many as may decide.
+#: The default runs on each side of a pair, or canaries; a replay adapts its number.
 TRIALS: Final = {"sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
@@ -95,37 +95,39 @@ def audit(
     Args:
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`, which draws its own noise.
         pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
-        claim: left out, the algorithm's own; what it leaves open is as in `dpaudit.run`.
+        claim: default: the algorithm's own; parts that it leaves open are as in `dpaudit.run`.
         method: ``replay`` forces the same noise on both data sets; the others sample: ``sequential``,
-            ``threshold``, ``gdp``, or one that an installed package adds. Left out, replay, or sequential
-            for a `Plain`.
-        trials: recordings in each direction of a replay, runs on each side of a sampling audit; left out,
-            see `TRIALS`, and of a replay 6, and more of them, up to 100, where they may decide.
-        delta: where to bound epsilon; left out, the claim's, or 1e-5.
-        confidence: of the bound and of the verdict.
-        seed: of all noise.
-        users: under local trust, how many users there are.
-        budget: a privacy filter, unspent, that each run may spend anew.
-        score: of sampling audits, as all that follow: what of an output is compared; see `audit_by_sampling`.
+            ``threshold``, ``gdp``, or a method from an installed package. Default: replay, or sequential for
+            a `Plain`.
+        trials: recordings in each direction of a replay, or runs on each side of a sampling audit. Default:
+            `TRIALS`; for a replay 6, and up to 100 if these may decide.
+        delta: the delta at which to bound epsilon; default: the claim's, or 1e-5.
+        confidence: the confidence of the bound and of the verdict.
+        seed: the seed of all noise.
+        users: the number of users under local trust.
+        budget: an unspent privacy filter; each run starts with a copy.
+        score: the number compared between outputs, see `audit_by_sampling`; this and the options to
+            `stop_when_refuted` are for sampling audits.
         chunk: runs between two reports.
-        workers: processes on this machine; left out, 1.
+        workers: processes on this machine; default 1.
         cluster: the address of a `distributed` scheduler.
         resume: a file that keeps finished runs.
-        time_limit: seconds after which no further chunk is begun.
+        time_limit: seconds after which no further chunk begins.
         stop_when_refuted: whether a sequential audit ends as soon as the claim is refuted.
-        progress: called after each chunk of a sampling audit; left out, a terminal or notebook shows it.
-        search_pairs: of a replay, as `search_seconds` and `keep_pair`: look for other pairs, as in `replay`.
-        search_seconds: after which that search begins no further run.
+        progress: called after each chunk of a sampling audit; by default a terminal or notebook shows it.
+        search_pairs: whether a replay searches for other pairs, see `replay`; this option, `search_seconds`
+            and `keep_pair` are for replays.
+        search_seconds: seconds after which that search begins no further run.
         keep_pair: called with the source of a module that makes the smallest pair that still refutes.
-        in_process: whether to run the algorithm in this process, as a debugger needs; left out, each run of a
-            replay has a process of its own, and so has each chunk of a sampling audit.
-        limits: on the time and memory of each run in a process of its own.
+        in_process: whether to run the algorithm in this process, as a debugger needs. By default each run of
+            a replay and each chunk of a sampling audit has its own process.
+        limits: limits on the time and memory of each run in its own process.
         run_options: further arguments of `dpaudit.run`.
 
     Raises:
-        UsageError: there are no pairs, the method or the score is unknown, or the method does not use an
-            option that was given.
-        Exception: what `replay` or `audit_by_sampling` raises.
+        UsageError: there are no pairs, the method or the score is unknown, or a given option does not apply
+            to the method.
+        Exception: any error of `replay` or `audit_by_sampling`.
     """
     found = pairs_for(algorithm, pairs)
     method = method or ("sequential" if getattr(algorithm, "plain", False) else "replay")
@@ -217,26 +219,25 @@ def one_run(
     limits: Limits = NO_LIMITS,
     **run_options: Any,
 ) -> Audit:
-    """Run an algorithm once on data with canaries, and guess which of them were in.
+    """Run an algorithm once on data with canaries, and guess which canaries were included.
 
     ``one_run(algorithm, canaries)`` makes the run; the canaries are inserted and scored in the algorithm's
-    process. ``one_run(scores, included)`` judges a run that was made elsewhere by its canaries' scores [m],
-    higher where a canary looks as if it had been in, and booleans [m], whether it was. Two lists of such
-    arrays are those of several independent runs. Each canary must have been included by a fair coin of its
-    own, which nothing else depends on.
+    process. ``one_run(scores, included)`` judges a run made elsewhere: `scores` [m] are higher for canaries
+    that seem to be included, and `included` [m] are booleans. Two lists of such arrays describe several
+    independent runs. Each canary must be included by its own fair coin, independent of everything else.
 
     >>> import numpy as np
     >>> from dpaudit import Claim, PureDP, one_run
     >>> coins = np.random.default_rng(0).random(1000) < 0.5
     >>> claim = Claim(PureDP(epsilon=1.0), unit="row", neighbouring="add-or-remove-one")
-    >>> str(one_run(coins.astype(float), coins, claim=claim).verdict)  # each score gives its coin away
+    >>> str(one_run(coins.astype(float), coins, claim=claim).verdict)  # each score reveals its coin
     'REFUTED'
 
-    `guesses` is how many coins are guessed; left out, the number is chosen for the claim. Under a claim of
-    GDP the bound is on mu, else on epsilon; neither supposes a form of the privacy curve. All else is as in
-    `audit`, but that a relation which the claim leaves open is adding or removing a unit. `DataError` is
-    raised where scores and coins do not fit, a score is NaN or fair coins do not fall so, `UsageError` for
-    options of a run beside scores.
+    `guesses` is the number of guessed coins; by default it is chosen for the claim. For a GDP claim the
+    bound is on mu, otherwise on epsilon; neither assumes a form of the privacy curve. The other arguments
+    are as in `audit`, except that an open relation in the claim becomes add-or-remove-one. Raises
+    `DataError` if scores and coins do not fit, a score is NaN, or the coins are implausible for fair coins;
+    raises `UsageError` for options of a run beside scores.
     """
     from dpaudit.auditors.sampling import one_run as method
 
@@ -270,7 +271,7 @@ def one_run(
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
-    """The pairs that were given in whatever form; None stands for the algorithm's own worst pairs.
+    """Return the given pairs in one form; None stands for the algorithm's own worst pairs.
 
     Raises `UsageError`: there are none, or something else was given.
     """
@@ -298,7 +299,7 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
 
 
 def _added(method: str) -> Callable[..., Audit]:
-    """An auditor of another package; what it finds names the package, and is not checked here."""
+    """Return another package's auditor; its results name the package and are not checked here."""
     auditor, package = METHODS[method], METHODS.package(method)
 
     def found(samples: Samples, *, claim: Claim | None, confidence: float) -> Audit:
@@ -311,7 +312,7 @@ def _added(method: str) -> Callable[..., Audit]:
 
 
 def _besides(algorithm: object, found: Audit) -> Audit:
-    """With what the algorithm says of itself that no audit checks."""
+    """Return the audit with the algorithm's own unchecked conditions."""
     return found.model_copy(update={"not_checked": (*found.not_checked, *conditions_of(algorithm))})
 
 
@@ -331,7 +332,7 @@ def _curve(claim: Claim | None) -> PrivacyCurve | None:
 
 
 def _run_options(algorithm: object, claim: Claim | None, options: dict[str, Any]) -> dict[str, Any]:
-    """What decides a run: of a claim whom it is about, not its figure, so that kept runs serve any claim."""
+    """Return the options that determine a run, without the claim's figure: kept runs serve any figure."""
     if getattr(algorithm, "plain", False):
         return {}
     unit, neighbouring, trust_model = terms(claim)

@@ -1,6 +1,6 @@
 """Certify one run of an algorithm: run it, account for it, audit it, judge its claim.
 
-`certified` gives everything that was made on the way, `certify` the certificate alone.
+`certified` returns all intermediate results, `certify` the certificate alone.
 """
 
 import copy
@@ -39,29 +39,29 @@ from dpaudit.registry import from_wing
 COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
 
 
-#: How a certified run is audited: called as `dpaudit.audit` is, with an algorithm, pairs, claim, seed, users
-#: and budget. `dpaudit.audit` is one, and so is a `functools.partial` of it.
+#: The audit of a certified run, called with an algorithm, pairs, claim, seed, users and budget:
+#: `dpaudit.audit`, or a `functools.partial` of it.
 Auditor: TypeAlias = Callable[..., Audit]
 
 
 class RunDiverged(UserWarning):
-    """The run on the data diverged from its twin's: its output must not be published."""
+    """The run on the data diverged from its twin: its output must not be published."""
 
 
 class NothingReleased(NotCertifiable):
-    """Nothing left the run through its curator, so that there is nothing to certify."""
+    """The run released nothing through its curator, so there is nothing to certify."""
 
 
 @dataclass(frozen=True)
 class Certified:
-    """One run and everything that was made of it.
+    """One run and all results derived from it.
 
-    `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
-    first, empty where it has no bound there. `divergences` say where the data run diverged from its twin, for
-    the data's holder alone, and `raised` what it did there, in words that may quote records. If there are
-    any, nothing from the run may be published. `unconfirmed` is what the independent checker
-    contradicts or does not know, if it was asked. `utility`, where it is asked for, has the algorithm's own
-    measures of its output.
+    `run` has the output; the audit may have changed it. `approximate` is the total on the scale of
+    `COMPARED`, tightest first, empty without a bound on that scale. `divergences`, for the data holder
+    alone, say where the data run diverged from its twin, and `raised` describes its error in words that may
+    quote records. After a divergence nothing from the run may be published. `unconfirmed` are the answers of
+    the independent checker that contradict a figure or do not know it, if the checker was asked. `utility`,
+    if requested, has the algorithm's own measures of its output.
     """
 
     run: Run
@@ -76,7 +76,7 @@ class Certified:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How the certified run is made; the fields are those of `certify`."""
+    """Options of the certified run; the fields are as in `certify`."""
 
     seed: int | None = None
     users: int | None = None
@@ -88,7 +88,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """How the run's algorithm is audited; `own_pairs` is whether the pairs are the algorithm's own.
+    """Options of the audit; `own_pairs`: the pairs are the algorithm's own.
 
     Such pairs are functions of public parameters alone.
     """
@@ -100,9 +100,9 @@ class AuditOptions:
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """Which figures are computed; `utility` asks for the algorithm's own measures of its output.
+    """Options of the figures; `utility` requests the algorithm's own measures of its output.
 
-    `check` asks the independent checker however long it takes; else only if it takes under a second.
+    `check` always asks the independent checker; otherwise it is asked only if it takes under a second.
     """
 
     rigour: Rigour = "float-pessimistic"
@@ -114,7 +114,7 @@ class FigureOptions:
 
 @dataclass(frozen=True)
 class Telling:
-    """What a certificate repeats, and whom the pipeline tells.
+    """The text that a certificate repeats, and the callbacks of the pipeline.
 
     The algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``. `ran` is
     called between the two: the audit runs the algorithm again, which may change its output.
@@ -137,7 +137,7 @@ def certified(
     figures: FigureOptions = FigureOptions(),
     telling: Telling = Telling(),
 ) -> Certified:
-    """Certify as `certify` does, and return everything that was made on the way; raises as it does."""
+    """Certify as `certify` does, with the same errors, and return all intermediate results."""
     if claim is None and getattr(algorithm, "claim", None) is None:
         what, why = "nothing is claimed", "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
@@ -151,7 +151,7 @@ def certified(
     if not (isinstance(pairs, tuple) and not pairs):
         with step("making its worst pairs"):
             chosen = pairs_for(algorithm, pairs)
-    # A budget is spent by each run anew.
+    # Each run spends its own copy of the budget.
     spare = copy.deepcopy(running.budget)
     audits: list[Audit] = []
     _, relation, trust = terms(claim or getattr(algorithm, "claim", None))
@@ -252,31 +252,32 @@ def certify(
     Args:
         algorithm: any callable ``(data, curator) -> output``.
         data: the private records.
-        claim: what is claimed; left out, the algorithm's own ``claim``.
-        pairs: neighbouring data to audit on, as in `dpaudit.audit`; left out, the algorithm's own worst
-            pairs, or those of a data frame that has the claim's unit as a column; else it is not audited.
-        seed: makes the noise repeatable, and the output unfit to publish; also the audit's seed (else 0).
-        users: under local trust, how many users there are.
+        claim: the claim to judge; default: the algorithm's own ``claim``.
+        pairs: neighbouring data for the audit, as in `dpaudit.audit`. Default: the algorithm's own worst
+            pairs, or those of a data frame with the claim's unit as a column; otherwise there is no audit.
+        seed: makes the noise repeatable, so the output must not be published; also the audit's seed (default
+            0).
+        users: the number of users under local trust.
         budget: a privacy filter that holds the run to a budget.
-        rigour: of the accounting, as in `dpaudit.account`.
-        auditor: how it is audited; left out, by replay.
-        statement: what its author states about the deployment.
-        path: where the ledger is written as the run goes; left out, it stays in memory.
-        command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
+        rigour: the rigour of the accounting, as in `dpaudit.account`.
+        auditor: the audit to make; default: a replay.
+        statement: the author's statements about the deployment.
+        path: the file to which the run writes its ledger; by default the ledger stays in memory.
+        command: the command that reproduces the certificate; default: a call of `dpaudit.certify`.
         curves: whether to compute the curve delta(epsilon).
-        opinion: whether to ask dp-accounting what it computes for the same releases, which takes it a second.
-        in_process: whether to run the algorithm in this process, as a debugger needs; left out, it has a
-            process of its own, a twin where it has pairs or a ``stand_in()``, and each replay one of its own.
-        limits: on the time and memory of every run in a process of its own.
+        opinion: whether to ask dp-accounting for its figure for the same releases, which takes a second.
+        in_process: whether to run the algorithm in this process, as a debugger needs. By default the run and
+            each replay have their own processes, and the run has a twin if it has pairs or a ``stand_in()``.
+        limits: limits on the time and memory of every run in its own process.
 
     Raises:
         NothingReleased: the ledger has no releases; the audit is not begun.
         NotCertifiable: nothing is claimed; the algorithm is not run.
-        DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
-        Exception: whatever the algorithm raises.
+        DpauditError: any error of `dpaudit.run`, `dpaudit.account` or `dpaudit.audit`.
+        Exception: any error of the algorithm.
 
     Warns:
-        RunDiverged: the run on the data diverged from its twin's, and the certificate is not publishable.
+        RunDiverged: the run on the data diverged from its twin, and the certificate is not publishable.
     """
     found = certified(
         algorithm,
@@ -293,7 +294,7 @@ def certify(
 
 
 def _opinion(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> SecondOpinion:
-    """What another library computes for the same composition."""
+    """Return another library's figure for the same composition."""
     accounting = found.accounting
     guarantee = accounting.claim.guarantee if accounting.claim is not None else None
     compared = accounting.bounds if isinstance(guarantee, ApproxDP) else approximate

@@ -1,4 +1,4 @@
-"""Hold a certificate against its ledger by `dpaudit/checker.py`, which shares no line with accountants."""
+"""Check a certificate against its ledger by `dpaudit/checker.py`, which shares no line with accountants."""
 
 import json
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 
-#: What does not hold, or is not known to the checker: the answer, what it is about, and why.
+#: A contradicted or unknown figure: the checker's answer, its subject, and the reason.
 Unconfirmed: TypeAlias = Sequence[tuple[str, str, str]]
 
-#: So many releases are checked in well under a second; and so many different ones, each by itself.
+#: The numbers of releases, and of different releases, that are checked in well under a second.
 _MANY, _DIFFERENT = 2000, 64
 
 
 def checked_by_file(certificate: Certificate, ledger: Ledger) -> tuple[Certificate, Unconfirmed]:
-    """Return the certificate with what the checker confirms of it, and what it does not confirm.
+    """Return the certificate with the checker's confirmation, and the answers that do not confirm it.
 
-    A certificate whose claim is not confirmed stays as it is.
+    A certificate with an unconfirmed claim is returned unchanged.
     """
     from dpaudit import checker
 
@@ -35,7 +35,7 @@ def checked_by_file(certificate: Certificate, ledger: Ledger) -> tuple[Certifica
 
 
 def contradictions(unconfirmed: Unconfirmed) -> Unconfirmed:
-    """Return the answers that contradict a figure or a field; the others name what is not known."""
+    """Return the answers that contradict a figure or a field; the other answers name unknown figures."""
     from dpaudit import checker
 
     return [answer for answer in unconfirmed if answer[0] == checker.FAILS]

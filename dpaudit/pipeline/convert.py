@@ -16,17 +16,17 @@ ORDERS: Final = (2.0, 32.0)
 def convert(
     guarantee: AnyGuarantee, *, deltas: Sequence[float] = DELTAS, orders: Sequence[float] = ORDERS
 ) -> list[Conversion]:
-    """What a guarantee implies on every other scale, each with its theorem, rigour and slack.
+    """Return the implied guarantee on every other scale, each with its theorem, rigour and slack.
 
-    Epsilon is wanted at each of `deltas`, the Renyi divergence at each of `orders`.
+    Epsilon is computed at each of `deltas`, the Renyi divergence at each of `orders`.
 
     >>> from dpaudit import ZCDP, convert
     >>> row = next(row for row in convert(ZCDP(rho=0.5), deltas=[1e-6]) if row.guarantee.kind == "approx-dp")
     >>> str(row.guarantee)
     '(5.22153, 1e-06)-DP'
 
-    Raises `InvalidParameter`: a delta or an order outside its range; `CannotBound`: no bound is known for a
-    figure as large.
+    Raises `InvalidParameter`: a delta or an order outside its range; `CannotBound`: no bound is known for so
+    large a figure.
     """
     require_points(deltas, orders)
     try:
@@ -38,7 +38,7 @@ def convert(
 
 
 def require_points(deltas: Sequence[float], orders: Sequence[float]) -> None:
-    """Raise `InvalidParameter` for a delta that is no probability, or an order that no divergence has."""
+    """Raise `InvalidParameter` for a delta that is not a probability, or an order out of range."""
     for delta in deltas:
         ApproxDP(epsilon=0.0, delta=delta)
     for order in orders:

@@ -1,4 +1,4 @@
-"""What noise costs before anything is run: the question of which `calibrate` answers the inverse."""
+"""The cost of noise before any run; `calibrate` answers the inverse question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ def epsilon(
     count: int = 1,
     neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
 ) -> Bound:
-    """The least epsilon that is proved at `delta` of `count` runs of a mechanism, or of releases together.
+    """Return the least proved epsilon at `delta` of `count` runs of a mechanism, or of releases together.
 
-    Releases have counts of their own. What Poisson sampling amplifies depends on the relation.
+    Releases have their own counts. Amplification by Poisson sampling depends on the relation.
 
     >>> from dpaudit import L1, Laplace, epsilon
     >>> round(epsilon(Laplace(scale=20.0, sensitivity=L1(1.0)), 1e-6, count=100).guarantee.epsilon, 4)
     2.1933
 
-    Raises `InvalidParameter`: no releases, a count below 1 or beside releases, a delta outside (0, 1);
-    `CannotBound`: no accountant has a bound.
+    Raises `InvalidParameter`: no releases, a count below 1, a count given with releases, a delta outside (0,
+    1); `CannotBound`: no accountant has a bound.
     """
     if isinstance(releases, BaseMechanism):
         releases, count = [Release(label=releases.kind, mechanism=releases, count=count)], 1
@@ -50,7 +50,7 @@ def epsilon(
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """What releases cost together under a relation, whatever algorithm makes them."""
+    """The joint cost of releases under a relation, for any algorithm."""
 
     releases: Sequence[Release]
     neighbouring: Neighbouring
@@ -64,7 +64,7 @@ class Cost:
         return compose(self.releases, self.neighbouring)
 
     def bound(self, scale: AnyGuarantee) -> Bound:
-        """The tightest bound on a guarantee's scale, at its delta; raises `CannotBound`: none is known."""
+        """Return the tightest bound on a guarantee's scale, at its delta; raise `CannotBound` without one."""
         found = bounds(self.composition, scale)
         if not found:
             what, remedy = f"no bound on the scale of {scale} is known", "ask for epsilon at a delta"
@@ -72,14 +72,14 @@ class Cost:
         return found[0]
 
     def curves(self) -> tuple[CurvePoints, ...]:
-        """delta(epsilon) as points, by every accountant that has a curve."""
+        """Return delta(epsilon) as points, by every accountant that has a curve."""
         from dpaudit.accountants.curves.curves import profiles
         from dpaudit.accountants.curves.profile_points import points_of
 
         return points_of(profiles(self.composition))
 
     def not_checked(self) -> list[Condition]:
-        """What the figures take on trust."""
+        """Return the conditions that the figures take on trust."""
         trusted = TrustedConditions()
         for release in self.releases:
             trusted.add(release)

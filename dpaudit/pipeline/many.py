@@ -1,8 +1,7 @@
-"""A folder of ledgers, say one for each user: verified one by one, here or on a cluster, and summed up.
+"""Verify a folder of ledgers, for example one for each user, here or on a cluster, and sum up the results.
 
-A `Summary` is as large for a million ledgers as for a thousand, and two of them add up to that of all their
-ledgers, in whatever order: counts, how many totals lie in each of fixed bins, and the few ledgers that stand
-first.
+A `Summary` has the same size for a million ledgers as for a thousand, and two summaries add up in any order.
+It holds counts, the number of totals in each of fixed bins, and a few ledgers by name.
 """
 
 import bisect
@@ -22,14 +21,14 @@ from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import DpauditError, UsageError, WorkersLost
 from dpaudit.pipeline.accounting import Verified, verify
 
-#: How one ledger is verified: called as `verify` is, with a path, a claim and `most_rows`.
+#: Verifies one ledger: called as `verify` is, with a path, a claim and `most_rows`.
 Judge: TypeAlias = Callable[..., Verified]
 
 SUFFIX: Final = ".jsonl"
-UNFINISHED: Final = SUFFIX + ".partial"  # a run that lasts, or was killed
-MOST_NAMED: Final = 10  # the worst, the first that fail and the first that cannot be read
+UNFINISHED: Final = SUFFIX + ".partial"  # a run that is still going, or was killed
+MOST_NAMED: Final = 10  # the worst, the first failing and the first unreadable ledgers
 _AT_ONCE: Final = 64  # ledgers that a worker takes: asking it costs a millisecond
-_WAITING: Final = 4  # such parts for each of a cluster's threads
+_WAITING: Final = 4  # parts in flight for each thread of a cluster
 
 #: The lower ends of the bins: 0, and ten preferred numbers (ISO 3, R10) in each power of ten.
 _PREFERRED: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
@@ -38,16 +37,16 @@ EDGES: Final = (0.0, *(float(f"{digits}e{power}") for power in range(-9, 10) for
 
 @dataclass
 class Summary:
-    """What is known of many ledgers, all counts but for the few that are named.
+    """The results of many ledgers: counts, and a few ledgers by name.
 
     Attributes:
-        proved, not_proved, nothing_claimed, broken: how many ledgers; these add up to all.
-        not_certifiable: how many of those that are not broken can never carry a certificate.
-        without_bound: how many of those have no bound on the scale that was asked for.
+        proved, not_proved, nothing_claimed, broken: numbers of ledgers, which add up to all.
+        not_certifiable: the number of unbroken ledgers that can never carry a certificate.
+        without_bound: the number of unbroken ledgers without a bound on the requested scale.
         unfinished: runs without a finished ledger, which are not among the ledgers.
-        bins: scale -> number of its bin in `EDGES` -> how many ledgers' proved totals lie there.
+        bins: scale -> index of a bin in `EDGES` -> number of ledgers with a proved total in the bin.
         worst: scale -> the largest proved totals with the ledgers' names.
-        failing, errors: the first by name that are not proved, or are broken, with the error.
+        failing, errors: the first ledgers by name that are not proved, or are broken, with the error.
     """
 
     releases: int = 0
@@ -65,11 +64,11 @@ class Summary:
 
     @property
     def ledgers(self) -> int:
-        """The number of ledgers that were looked at."""
+        """The number of ledgers examined."""
         return self.proved + self.not_proved + self.nothing_claimed + self.broken
 
     def add(self, other: "Summary") -> None:
-        """Take in what is known of other ledgers."""
+        """Add the results of other ledgers."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for scale, bins in other.bins.items():
@@ -82,7 +81,7 @@ class Summary:
 
     @classmethod
     def of(cls, name: str, found: Verified) -> "Summary":
-        """What is known of one ledger."""
+        """Return the summary of one ledger."""
         accounting = found.accounting
         overview, bounds = accounting.overview, accounting.bounds
         one = cls(releases=overview.total, not_certifiable=int(found.not_certifiable is not None))
@@ -114,7 +113,7 @@ _COUNTS: Final = (
 
 
 def scale_of(guarantee: AnyGuarantee) -> str:
-    """The scale of a guarantee's leading figure, in words."""
+    """Return the scale of a guarantee's leading figure, in words."""
     match guarantee:
         case ApproxDP(delta=delta):
             return f"epsilon at delta {delta:g}"
@@ -127,7 +126,7 @@ def scale_of(guarantee: AnyGuarantee) -> str:
 
 
 def ledgers_in(folder: Path) -> Iterator[str]:
-    """The names of ledger files, finished or not, in a folder and all folders in it, in no order.
+    """Yield the names of ledger files, finished or not, in a folder and its subfolders, in no order.
 
     Raises `UsageError`: a folder cannot be read.
     """
@@ -142,7 +141,7 @@ def ledgers_in(folder: Path) -> Iterator[str]:
                     yield os.path.relpath(entry.path, folder)
 
     def is_elsewhere(link: str) -> bool:
-        """Whether a link leads to a folder that is not looked through without it."""
+        """Return whether a link leads to a folder outside the searched tree."""
         target = Path(link).resolve()
         new = not (target.is_relative_to(root) or root.is_relative_to(target) or target in linked)
         linked.add(target)
@@ -157,12 +156,12 @@ def ledgers_in(folder: Path) -> Iterator[str]:
 
 
 def _is_named_file(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a file, or a link to what is none, which is then broken."""
+    """Return whether it is a file, or a broken link."""
     return entry.is_file() or entry.is_symlink()
 
 
 def summarised(folder: Path, names: Sequence[str], claim: Any, judge: Judge) -> Summary:
-    """What is known of some of a folder's ledgers; what cannot be accounted for counts as broken."""
+    """Return the summary of some of a folder's ledgers; a ledger without an accounting counts as broken."""
     summary = Summary()
     for name in names:
         if name.endswith(UNFINISHED):
@@ -190,12 +189,12 @@ def verify_folder(
     """Verify every ledger file in a folder and in the folders inside it.
 
     `cluster` is the address of a `distributed` scheduler whose workers see the folder under the same path, or
-    ``local``; left out, all is done here. `progress` is called with how many are done; `claim` is that
-    of `verify`, and `judge` is `verify`, or a `functools.partial` of it. Memory does not grow with the number
-    of ledgers.
+    ``local``; by default this process does all the work. `progress` is called with the number of finished
+    ledgers; `claim` is as in `verify`, and `judge` is `verify`, or a `functools.partial` of it. Memory does
+    not grow with the number of ledgers.
 
     Returns:
-        The summary, and whether it is of all: Ctrl-C leaves what was done.
+        The summary, and whether it covers all ledgers: after Ctrl-C it covers the finished ones.
 
     Raises:
         UsageError: the folder cannot be read, or no scheduler answers.
@@ -229,7 +228,7 @@ def _here(folder: Path, parts: Iterator[list[str]], claim: Any, judge: Judge) ->
 def _there(
     address: str, folder: Path, parts: Iterator[list[str]], claim: Any, judge: Judge
 ) -> Iterator[Summary]:
-    """The same by a cluster's workers, as they come; no more parts are sent than keep them busy."""
+    """Yield summaries from a cluster's workers as they finish; send only enough parts to keep them busy."""
     from dpaudit.auditors.sampling.workers import connected
 
     with connected(address) as client:

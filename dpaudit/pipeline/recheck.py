@@ -1,4 +1,4 @@
-"""A certificate's figures, computed again from the ledger that they are said to follow from."""
+"""Recompute a certificate's figures from its ledger."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import Rigour, accounted
 from dpaudit.pipeline.checking import checked_by_file, contradictions
 
-#: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
+#: A certificate's statements beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = (
     *("audits", "the processes of the run", "the second opinion", "the author's statement"),
     *("that a curator drew the samples", "versions", "command"),
@@ -31,14 +31,14 @@ AS_STATED: Final = (
 
 
 def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
-    """Today's accounting of the ledger: the certificate may not promise more than comes out.
+    """Return a fresh accounting of the ledger; the certificate may not promise more than it.
 
-    Larger figures than today's accountants find are no forgery of an earlier version's: accountants become
-    tighter. See `AS_STATED` for what no ledger contains.
+    Figures of an earlier version may be larger than today's, since accountants become tighter. `AS_STATED`
+    lists the statements that no ledger contains.
 
     Raises `CertificateMismatch`: a figure, of the total or of a release, is smaller than the one computed,
-    or rounded more carefully; a verdict is better; something is taken on trust and not said; or the ledger
-    cannot be accounted for at all.
+    or claims a better rigour; a verdict is better; an unchecked condition is missing; or the ledger
+    has no accounting.
     """
     where, maker = f"certificate of {certificate.algorithm!r}", certificate.versions.get("dpaudit")
     remedy = "" if maker == versions()["dpaudit"] else f"certify again: it says dpaudit {maker} made it"
@@ -64,7 +64,7 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
 
 
 def _raised(certificate: Certificate, again: Accounting) -> Iterator[str]:
-    """Figures of this version that are larger than it finds, by more than another machine's rounding."""
+    """Return figures that are larger than this version computes, beyond another machine's rounding."""
     pairs = [
         (f"its bound by {bound.method}", bound.guarantee, one.guarantee)
         for bound in certificate.bounds
@@ -84,7 +84,7 @@ def _raised(certificate: Certificate, again: Accounting) -> Iterator[str]:
 
 
 def _unconfirmed(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
-    """What a certificate says that the independent checker confirms, and it does not."""
+    """Return confirmations in the certificate that the independent checker does not give."""
     if certificate.checks is None:
         return
     found, rest = checked_by_file(certificate, ledger)
@@ -97,12 +97,12 @@ def _unconfirmed(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
         yield f"its `checks` confirm {certificate.checks.confirmed}, which the independent checker does not"
 
 
-#: By how much figures may differ from one machine to another.
+#: The relative difference of figures between machines.
 _MACHINES: Final = 1.01
 
 
 def _contradicted(certificate: Certificate) -> Iterator[str]:
-    """Lower bounds of audits that say they refute nothing, above what the claim says at their delta."""
+    """Return lower bounds of audits without a refutation that exceed the claim at their delta."""
     says = implied_curve(certificate.claim.guarantee)
     for audit in certificate.audits:
         bound, delta = audit.epsilon_lower, audit.delta

@@ -1,4 +1,4 @@
-"""What part of a run's budget some of its releases carry."""
+"""The share of a run's budget that some of its releases cost."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ from dpaudit.ledger.releases import Release
 def budget_share(
     part: Sequence[Release], rest: Sequence[Release], neighbouring: Neighbouring, group_size: int = 1
 ) -> tuple[float, str] | None:
-    """What a part of a recording costs by itself over what all of it does, in [0, 1], and on which scale.
+    """Return the cost of part of a recording as a share of the total cost, in [0, 1], and its scale.
 
-    In rho, which adds up, or in epsilon at a small delta where there is no rho. None: no bound is known.
+    The scale is rho, which adds up, or epsilon at a small delta if there is no rho. None: no bound is known.
     """
     try:
         composition = compose([*part, *rest], neighbouring, group_size)

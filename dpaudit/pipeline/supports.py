@@ -1,4 +1,4 @@
-"""What the toolkit can do with a mechanism, asked without doing it."""
+"""The toolkit's support for a mechanism, found without any release."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from dpaudit.mechanisms import KINDS, AnyMechanism, BaseMechanism, kind_named
 
 @dataclass(frozen=True)
 class Support:
-    """What the toolkit can do with a mechanism.
+    """The toolkit's support for a mechanism.
 
     Attributes:
         parameters: the names of its fields.
-        accountants: which accountants bound it, from cheap to costly; `refused` has why the others do not.
+        accountants: the accountants that bound it, from cheap to costly; `refused` has the others' reasons.
         drawn_by: the method of `Curator` that releases through it; None: no curator runs it.
-        sampler: who draws its noise: ``exact`` (from fair bits), ``floating-point`` or ``caller``.
-        audits: which audits judge a release: ``replay`` (its queries on both data sets), ``loss`` (its exact
-            privacy loss), ``sampler`` (its noise against its distribution), ``sampling`` (the run's output).
-        package: the package that adds the mechanism, with its version; None for one of ours.
+        sampler: the source of its noise: ``exact`` (from fair bits), ``floating-point`` or ``caller``.
+        audits: the audits that judge a release: ``replay`` (its queries on both data sets), ``loss`` (its
+            exact privacy loss), ``sampler`` (its noise against its distribution), ``sampling`` (the run's
+            output).
+        package: the package that adds the mechanism, with its version; None for a mechanism of dpaudit.
     """
 
     kind: str
@@ -44,8 +45,8 @@ def supports(
 ) -> Support:
     """Say which accountants bound a mechanism, which runtime draws it and which audits judge it.
 
-    Nothing is released. The accountants are asked about one run of it under the relation. The name of a kind
-    stands for the example of its class.
+    Nothing is released. The accountants are asked about one run of the mechanism under the relation. The
+    name of a kind stands for the example mechanism of that kind.
 
     >>> from dpaudit import L1, Laplace, supports
     >>> found = supports(Laplace(scale=2.0, sensitivity=L1(1.0)))
