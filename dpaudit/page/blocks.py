@@ -91,8 +91,11 @@ def _printable(block: Block) -> Block:
     return type(block)(**all_printable(vars(block)))
 
 
-def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
-    """The page, with each picture's SVG or HTML by its name, as a file that needs no other and no network."""
+def html_page(blocks: Sequence[Block], pictures: Mapping[str, str], scripts: str = "") -> str:
+    """The page, with each picture's SVG or HTML by its name, as a file that needs no other and no network.
+
+    `scripts` is HTML that ends the page.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -110,7 +113,8 @@ def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     }
     page = environment.get_template("page.html.j2")
     shown = [(type(block).__name__, block) for block in blocks]
-    return page.render(title=title, blocks=shown, pictures=drawn) + "\n"
+    ending = Markup(scripts)  # noqa: S704  (the caller escapes what it holds)
+    return page.render(title=title, blocks=shown, pictures=drawn, scripts=ending) + "\n"
 
 
 def _html_words(text: str) -> str:

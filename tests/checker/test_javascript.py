@@ -1,6 +1,7 @@
 """`checker.js`, which reports carry: it answers as `checker.py` does."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,14 +15,19 @@ from dpaudit import (
     RDP,
     ZCDP,
     ApproxDP,
+    Certificate,
     FixedSizeSampled,
     Gaussian,
     PureDP,
+    RandomizedResponse,
     Release,
+    Shuffled,
     TruncatedPoissonSampled,
     checker,
 )
 from dpaudit.app import report
+from dpaudit.app.report.self_check import MOST_BYTES, self_check
+from dpaudit.app.verbs.report import report_text
 from tests.checker.certified import certified, edited, hashed, last_hash, leaves, other
 from tests.checker.test_checker import CLAIMS, EDITS, GAUSSIAN, LAPLACE, SAMPLED, ZCDP_OF, release
 
@@ -198,3 +204,82 @@ def test_it_runs_alone(tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_bytes(ledger.replace(b'"sigma":2', b'"sigma":3'))
     refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout.splitlines()[-1]) == (1, "does not hold")
+
+
+#: Runs a page's scripts with as much of a document as they need, and writes what the page then shows.
+PAGE = """(() => {
+  const [data, source, workers] = JSON.parse(input), vm = require("node:vm"), boxes = [], said = [];
+  const element = () => ({ append(...parts) { this.parts = parts; }, replaceChildren(...parts) {
+    this.parts = parts; } });
+  const heading = { after: (box) => boxes.push(box) };
+  const document = { currentScript: { textContent: source }, createElement: element,
+    getElementById: () => ({ textContent: data }), querySelector: () => heading };
+  class Blob { constructor(parts) { this.text = parts.join(""); } }
+  class Worker {
+    constructor(blob) {
+      const scope = { importScripts() {}, TextEncoder, postMessage: (data) => {
+        this.onmessage({ data }); said.push(boxes[0].textContent); } };
+      vm.runInNewContext(blob.text, scope);
+      this.postMessage = (data) => scope.onmessage({ data });
+    }
+  }
+  const page = { document, Blob, URL: { createObjectURL: (blob) => blob }, TextEncoder,
+    setTimeout: (done) => done() };
+  vm.runInNewContext(source, workers ? { ...page, Worker } : page);
+  const [details] = boxes[0].parts;
+  return [boxes[0].className, details.parts[0].textContent, details.parts[1].textContent, said];
+})()"""
+
+
+def opened(page: str, *, workers: bool) -> Any:
+    """What a report shows of its own check: class, sentence, lines, and what it said before."""
+    found = re.search(r'<script type="application/json" id="to-check">(.*)</script>\n<script>', page)
+    assert found
+    source = page[found.end() :].partition("</script>")[0]
+    return node(PAGE, [found[1], source, workers])
+
+
+def reported(files: tuple[bytes, bytes]) -> str:
+    return report_text(Certificate.from_record(json.loads(files[0]), where="made"), (), ledger=files[1])
+
+
+@pytest.mark.parametrize("workers", [True, False])
+def test_a_report_checks_itself(workers: bool) -> None:
+    files = certified(ZCDP(rho=0.5), [release(GAUSSIAN, 4, label="</script><script>\u2028 it's")])
+    tone, words, lines, said = opened(reported(files), workers=workers)
+    assert (tone, words) == ("good", "Checked in this browser: holds, 3 figures.")
+    assert lines.splitlines() == by_python([files])[0]
+    assert ("Checking in this browser: 2 answers so far." in said) is workers
+
+
+def test_a_report_says_what_does_not_hold() -> None:
+    files = certified(ZCDP(rho=0.5), [release(GAUSSIAN, 4)])
+    page = reported(files)
+    for old, new in (('rho": 0.5', 'rho": 0.4'), ('sigma":2', 'sigma":3')):
+        changed = page.replace(json.dumps(old)[1:-1], json.dumps(new)[1:-1])
+        assert changed != page
+        tone, words, _, _ = opened(changed, workers=True)
+        assert tone == "bad"
+        assert words.startswith("Checked in this browser: does not hold: ")
+
+
+def test_a_report_says_what_is_not_checked() -> None:
+    selected = Shuffled(local=RandomizedResponse(epsilon=0.5), users=1000)
+    files = certified(ApproxDP(epsilon=0.6, delta=1e-6), [release(selected)])
+    tone, words, _, _ = opened(reported(files), workers=True)
+    assert (tone, words[:37]) == ("unclear", "Checked in this browser: not checked:")
+
+
+def test_a_report_carries_no_large_ledger() -> None:
+    certificate, ledger = certified(ZCDP(rho=0.5), [release(GAUSSIAN, 4)])
+    made = Certificate.from_record(json.loads(certificate), where="made")
+    assert self_check(made, ledger) != ""
+    assert self_check(made, ledger + b" " * MOST_BYTES) == ""
+
+
+def test_the_file_ends_no_script_and_is_short() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    assert "</" not in text
+    assert "<!--" not in text
+    assert [line for line in text.splitlines() if len(line) > 120] == []
+    assert sum(any(map(str.isalnum, line)) for line in text.splitlines()) <= 1200

@@ -1230,8 +1230,14 @@ function general(x) {
 
 /** A text in quotes, as Python writes it. */
 function quoted(text) {
-  const bare = JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"');
-  return text.includes("'") && !text.includes('"') ? `"${bare}"` : `'${bare.replaceAll("'", "\\'")}'`;
+  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
+  const named = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", [mark]: `\\${mark}` };
+  const coded = (c) => {
+    const hex = c.codePointAt(0).toString(16), size = [2, 4, 8].find((n) => hex.length <= n);
+    return `\\${{ 2: "x", 4: "u", 8: "U" }[size]}${hex.padStart(size, "0")}`;
+  };
+  const hidden = (c) => c !== " " && /[\p{C}\p{Z}]/u.test(c);
+  return mark + Array.from(text, (c) => named[c] ?? (hidden(c) ? coded(c) : c)).join("") + mark;
 }
 
 /** The number that a guarantee, or a point of a curve, is about. */
@@ -1432,7 +1438,58 @@ function main(names) {
   return { [HOLDS]: 0, [FAILS]: 1, [UNKNOWN]: 4 }[found[0][0]];
 }
 
+// 10. In a page
+
+/** What a page says of answers: how it looks, a sentence, and the answers behind it. */
+function shown(found) {
+  const [worst] = found[0], figures = found.filter(([answer]) => answer === HOLDS).length - 1;
+  const tone = { [HOLDS]: "good", [FAILS]: "bad", [UNKNOWN]: "unclear" }[worst];
+  const words = worst === HOLDS ? `holds, ${figures} figures` : worst;
+  const missing = found.filter(([answer]) => answer === worst && worst !== HOLDS).map((one) => one[1]).slice(0, 5);
+  const names = missing.length ? `: ${missing.join("; ")}` : "";
+  return { tone, words: `Checked in this browser: ${words}${names}.`, lines: lines(found).slice(0, 200) };
+}
+
+/** Check the certificate and the ledger that the page carries, in a worker where there are workers. */
+function checkPage(source) {
+  const { certificate, ledger } = JSON.parse(document.getElementById("to-check").textContent);
+  const box = document.createElement("div");
+  box.id = "checked";
+  box.textContent = "Checking in this browser.";
+  document.querySelector("h1").after(box);
+  const show = (found) => {
+    const { tone, words, lines: all } = shown(found);
+    const details = document.createElement("details"), summary = document.createElement("summary");
+    const each = document.createElement("pre");
+    box.className = tone;
+    summary.textContent = words;
+    each.textContent = all.join("\n");
+    details.append(summary, each);
+    box.replaceChildren(details);
+  };
+  const here = () => setTimeout(() => show(answers(certificate, ledger)), 50);
+  try {
+    const worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    let known = 0;
+    worker.onmessage = ({ data }) => {
+      if (data.found) show(data.found);
+      else box.textContent = `Checking in this browser: ${(known += 1)} answers so far.`;
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      here();
+    };
+    worker.postMessage([certificate, ledger]);
+  } catch {
+    here();
+  }
+}
+
 if (typeof module !== "undefined") {
-  module.exports = { Unknown, accountOf, answers, compared, decoded, lines, readLedger };
+  module.exports = { Unknown, accountOf, answers, compared, decoded, lines, readLedger, shown };
   if (require.main === module) process.exitCode = main(process.argv.slice(2));
+} else if (typeof document !== "undefined") {
+  checkPage(document.currentScript.textContent);
+} else if (typeof importScripts !== "undefined") {
+  onmessage = ({ data }) => postMessage({ found: answers(...data, (answer) => postMessage({ answer })) });
 }

@@ -221,7 +221,8 @@ def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
     ledger, stated, page, output = (
         folder / (private_name(name) if certificate.diverged else name) for name in names
     )
-    shown = report_text(certificate, found.approximate, whole=found.accounted.composition)
+    whole, approximate = found.accounted.composition, found.approximate
+    shown = report_text(certificate, approximate, whole=whole, ledger=ledger.read_bytes())
     replace_file(page, shown.encode(), mode=mode)
     lines = [f"written: {path}" for path in (ledger, stated, page)]
     if isinstance(text, str):

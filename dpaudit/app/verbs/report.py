@@ -84,7 +84,11 @@ def report(
     computed = None if accounted is None else approximately(accounted)
     entry = None if registry is None else _entry(found, computed)
     whole = None if accounted is None else accounted.composition
-    text = _card(found, accounted) if form == "card" else report_text(found, computed, form, whole=whole)
+    carried = None if kept is None or form != "html" else canonical(kept)
+    if form == "card":
+        text = _card(found, accounted)
+    else:
+        text = report_text(found, computed, form, whole=whole, ledger=carried)
     if registry is not None and entry is not None:
         replace_file(registry, entry.encode())
     if path is None:
@@ -92,6 +96,14 @@ def report(
         return
     replace_file(path, text.encode(), mode=PRIVATE_MODE if found.diverged else None)
     print_text(*(unwrapped(f"written: {one}") for one in (path, registry) if one is not None))
+
+
+def canonical(path: Path) -> bytes | None:
+    """The canonical lines of a ledger that was read before; None: it is too large for a page."""
+    from dpaudit.app.report.self_check import MOST_BYTES
+
+    too_large = path.stat().st_size > 2 * MOST_BYTES
+    return None if too_large else b"".join(Ledger.read(path, allow_unhashed=True).lines())
 
 
 def accounted_again(certificate: Certificate, path: Path) -> Accounted:
@@ -137,13 +149,16 @@ def report_text(
     *,
     whole: Composition | None = None,
     up: str = "",
+    ledger: bytes | None = None,
 ) -> str:
     """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it.
 
     `whole` is what its releases compose to, where that is known; `up` is the address of a page about several
-    certificates, to which a page in HTML links.
+    certificates, to which a page in HTML links. With a `ledger`, in canonical lines, the page
+    checks itself.
     """
     from dpaudit.app.report.report_page import report as blocks
+    from dpaudit.app.report.self_check import self_check
     from dpaudit.page.blocks import Linked, Paragraph, html_page, latex, markdown
 
     if form == "md":
@@ -154,10 +169,11 @@ def report_text(
     from dpaudit.page.chart import NOT_DRAWN, can_draw, specification, svg
 
     links = [Paragraph(Linked("All certificates", up))] if up else []
+    scripts = "" if ledger is None else self_check(certificate, ledger)
     if not can_draw():
-        return html_page([*blocks(certificate, computed), Paragraph(NOT_DRAWN), *links], {})
+        return html_page([*blocks(certificate, computed), Paragraph(NOT_DRAWN), *links], {}, scripts)
     with Work("drawing the report"):
         drawn = charts(certificate, whole)
         captions = {name: caption for name, (_, caption) in drawn.items()}
         pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
-        return html_page([*blocks(certificate, computed, captions), *links], pictures)
+        return html_page([*blocks(certificate, computed, captions), *links], pictures, scripts)

@@ -1,13 +1,14 @@
 """Pages as a browser shows them: Chromium, headless, watched over its DevTools protocol."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Premise, judge
+from dpaudit import L2, ZCDP, ApproxDP, Certificate, Claim, Gaussian, Premise, judge
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.verbs.report import report_text
@@ -16,6 +17,7 @@ from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.claims.guarantees import AnyGuarantee
 from tests import make
 from tests.app.browser import COLLISIONS, COLOURS, OVERFLOW, Browser, contrast, luminance
+from tests.checker.certified import certified
 
 
 def report_file(folder: Path, claim: AnyGuarantee, *, audited: bool = True) -> Path:
@@ -86,6 +88,33 @@ def test_a_report_in_the_browser(browser: Browser, report: Path, scheme: str, wi
     assert min(contrast(colour, found["back"]) for colour in found["texts"] + found["words"]) >= 4.5
     assert min(contrast(colour, found["back"]) for colour in found["marks"]) >= 2.0
     assert browser.evaluate("document.querySelectorAll('script, b, img').length") == 0
+
+
+CHECKED = """new Promise(done => { const look = () => {
+    const box = document.querySelector('#checked'), found = box.querySelector('summary');
+    if (found) done([box.className, found.textContent, getComputedStyle(found).color]); else setTimeout(look, 50);
+    }; look(); })"""
+
+
+def test_a_report_checks_itself_in_the_browser(browser: Browser, tmp_path: Path) -> None:
+    certificate, ledger = certified(ZCDP(rho=0.5), [make.release(make.laplace(2.0))])
+    made = Certificate.from_record(json.loads(certificate), where="made")
+    page = tmp_path / "report.html"
+    page.write_text(report_text(made, (), ledger=ledger), encoding="utf-8")
+    for scheme in ("light", "dark"):
+        browser.open(page, scheme=scheme)
+        tone, words, colour = browser.evaluate(CHECKED)
+        assert (tone, words) == ("good", "Checked in this browser: holds, 3 figures.")
+        assert contrast(colour, browser.evaluate("getComputedStyle(checked).backgroundColor")) >= 4.5
+        assert browser.complaints() == []
+        assert all(url.startswith("blob:") for url in browser.requests())  # the worker
+        assert browser.evaluate(OVERFLOW) <= 0
+    lower = page.read_text(encoding="utf-8").replace('rho\\": 0.5', 'rho\\": 0.01')
+    page.write_text(lower, encoding="utf-8")
+    browser.open(page)
+    tone, words, _ = browser.evaluate(CHECKED)
+    assert tone == "bad"
+    assert words.startswith("Checked in this browser: does not hold: ")
 
 
 def test_a_report_on_a_telephone(browser: Browser, report: Path) -> None:

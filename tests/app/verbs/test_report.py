@@ -486,8 +486,9 @@ def test_certify_writes_the_report_and_takes_a_statement(
     assert {curve.method for curve in found.profile} >= {"gdp", "zcdp"}
     report = tmp_path / "out" / "report.html"
     assert "published &lt;b&gt;weekly&lt;/b&gt;" in report.read_text()
-    computed = approximately(accounted_again(found, tmp_path / "out" / "ledger.jsonl"))
-    assert report.read_text() == report_text(found, computed)
+    ledger = tmp_path / "out" / "ledger.jsonl"
+    computed = approximately(accounted_again(found, ledger))
+    assert report.read_text() == report_text(found, computed, ledger=ledger.read_bytes())
     # Should the next run fail, no report of this one may stand beside its ledger.
     assert dpaudit("certify", mine("failing"), *options).exit_code == 2
     assert not report.exists()
