@@ -6,7 +6,7 @@ answer is "holds", "does not hold" or "not checked"; checker.py says what each m
 2^-224, and ONE is 1. Functions are good to a few hundred of these units; costs, masses and figures are
 rounded to the safe side by far more. */
 
-const VERSION = "1", HOLDS = "holds", FAILS = "does not hold", UNKNOWN = "not checked";
+const HOLDS = "holds", FAILS = "does not hold", UNKNOWN = "not checked";
 const RANK = { [FAILS]: 0, [UNKNOWN]: 1, [HOLDS]: 2 };
 
 class Wrong extends Error {} // the ledger or the certificate states something that does not hold

@@ -92,8 +92,8 @@ def test_a_report_in_the_browser(browser: Browser, report: Path, scheme: str, wi
 
 CHECKED = """new Promise(done => { const look = () => {
     const box = document.querySelector('#checked'), found = box.querySelector('summary');
-    if (found) done([box.className, found.textContent, getComputedStyle(found).color]); else setTimeout(look, 50);
-    }; look(); })"""
+    if (!found) return setTimeout(look, 50);
+    done([box.className, found.textContent, getComputedStyle(found).color]); }; look(); })"""
 
 
 def test_a_report_checks_itself_in_the_browser(browser: Browser, tmp_path: Path) -> None:
