@@ -314,7 +314,7 @@ function filled(value, fields, where) {
     if (has(value, name) || fallback) {
       found[name] = known(name, has(value, name) ? value[name] : JSON.parse(fallback), where);
       const fits = !norms.length || norms.includes(found[name].norm);
-      require_(fits, `${where}: its norm is not ${norms.join(" or ")}`);
+      require_(fits, `${where}: not in ${norms.join(" or ")}`);
     }
     require_(has(found, name) || marked.endsWith("?"), `${where}: the field ${name} is missing`);
   }
@@ -334,8 +334,8 @@ function known(name, value, where) {
     require_(kinds.has(kind) || kinds === GUARANTEES, `a ${kind} mechanism`, Unknown);
     require_(kinds.has(kind) && !(inner && TRUSTED.includes(kind)), `${where}: ${kind} is impossible here`);
     value = filled(value, `kind ${kinds.get(kind)}`, where);
-    const adds = kind !== "tabulated" || [...value.probabilities, value.infinity].reduce((a, b) => a + b) < 1.001;
-    require_(adds && !(value.size > value.units), `${where}: more than all`);
+    if (kind === "tabulated") tabulated(value);
+    right = !(value.size > value.units) && (kind !== "rdp" || value.alpha > 1);
   } else if (RECORDS.has(name)) {
     value = filled(typeof value === "string" ? { part: value } : value, RECORDS.get(name), where);
   } else if (CHOICES.has(name)) {
@@ -343,7 +343,6 @@ function known(name, value, where) {
   } else if (name === "monotone" || name === "seeded") right = typeof value === "boolean";
   else if (name === "parameters") right = isObject(value);
   else if (name === "run") right = typeof value === "string" && /^[0-9a-f]{32}$/.test(value);
-  else if (name === "alpha") right = typeof value === "number" && value > (where.includes("guarantee") ? 1 : 0);
   else if (TEXTS.includes(name)) right = typeof value === "string" && value.trim() !== "";
   else if (tests.length) right = typeof value === "number" && tests.every((test) => test(value));
   if (name === "sample" && right) { // as Unicode has it once, in characters that are seen
@@ -364,7 +363,7 @@ function readLedger(text) {
     const body = `${line.slice(0, Math.max(at, 0))}}`;
     digest = sha256(new TextEncoder().encode(digest + body));
     const follows = at >= 0 && line.slice(at) === `,"hash":"${digest}"}`;
-    require_(follows, `${where}: its hash does not follow from the lines up to it`);
+    require_(follows, `${where}: its hash does not follow from the lines so far`);
     const { record, ...value } = parse(body);
     require_(record === kind, `${where}: not the ${kind} that should be here`);
     records.push(filled(value, RECORDS.get(kind), where));
@@ -376,14 +375,14 @@ function readLedger(text) {
   require_((header.schedule === "filtered") === has(header, "budget"), "header.budget: a filter has one");
   require_(trust === "local" || !has(header, "users"), "header.users: they are those of local trust");
   for (const name of ["unit", "neighbouring", "trust_model"]) {
-    require_((header.claim?.[name] ?? header[name]) === header[name], `header.claim: its ${name} is another`);
+    require_((header.claim?.[name] ?? header[name]) === header[name], "header.claim: it is about another ledger");
   }
   for (const release of releases) {
     const kind = release.mechanism.kind, where = `release ${quoted(release.label)}`;
     const trusted = trust === "central" || !(trust === "local" ? TRUSTED : ["shuffled"]).includes(kind);
     require_(trusted, `${where}: under ${trust} trust nobody is trusted to run a ${kind} mechanism`);
     const grid = gridOf(release.mechanism);
-    require_((release.grid ?? grid) === grid, `${where}: its grid does not follow from its mechanism`);
+    require_((release.grid ?? grid) === grid, `${where}: another grid`);
     const { sample } = release, draw = drawOf(release);
     require_(sample === undefined || ON_SAMPLE.includes(kind), `${where}: a ${kind} mechanism draws no sample`);
     const alike = sample === undefined || (draws.get(sample) ?? draw) === draw;
@@ -452,14 +451,14 @@ function pairsOf(mechanism, units = 1n, bound = mechanism.sensitivity?.value ?? 
   return [[pair, 1n]];
 }
 
-/** The pair of a table of losses; masses that do not add up, beyond rounding, count as infinite. */
+/** The pair of a table of losses; what is missing, beyond rounding, counts as infinite. */
 function tabulated(mechanism) {
   const losses = mechanism.losses.map((x) => F(x)), masses = mechanism.probabilities.map((x) => F(x));
   require_(losses.length === masses.length, "a table of losses: it has another number of probabilities");
   let infinite = F(mechanism.infinity);
   const off = masses.reduce((a, b) => a.plus(b), infinite).minus(1n).times(2n ** 52n);
-  const more = off.less(-1n) ? off.times(-1n) : largest([F(0n), off.minus(BigInt(masses.length))]);
-  infinite = infinite.plus(more.over(2n ** 52n));
+  require_(off.atMost(BigInt(masses.length)), "tabulated: its masses add up to more than 1");
+  if (off.less(-1n)) infinite = infinite.minus(off.over(2n ** 52n));
   return ["table", losses.map((loss, i) => [loss, masses[i]]), infinite];
 }
 
