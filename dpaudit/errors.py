@@ -159,7 +159,7 @@ class ClaimMismatch(InputError):
 
     code = "DPA401"
     default_why = "the same number means another protection there"
-    default_remedy = "claim what the ledger is about, or run the algorithm for the claim"
+    default_remedy = "claim the ledger's unit, relation and trust model, or run the algorithm for the claim"
 
 
 class CannotBound(InputError):
@@ -174,7 +174,7 @@ class BudgetExceeded(InputError):
     """A release exceeds the remaining budget; nothing was sampled or written."""
 
     code = "DPA403"
-    default_why = "past the budget the guarantee no longer holds"
+    default_why = "beyond the budget the guarantee no longer holds"
     default_remedy = "add noise, release less, or state a larger budget before the run"
 
 
@@ -182,7 +182,7 @@ class NotCertifiable(InputError):
     """A ledger that cannot have a certificate."""
 
     code = "DPA404"
-    default_why = "its certificate would state what nothing shows"
+    default_why = "its certificate would have no basis"
     default_remedy = "run the algorithm to its end with live noise, and state a claim"
 
 
@@ -190,7 +190,7 @@ class TrustMismatch(InputError):
     """A mechanism that needs a trusted party absent from the ledger's trust model."""
 
     code = "DPA405"
-    default_why = "its figures hold only where somebody is trusted with what it needs"
+    default_why = "its figures hold only if a trusted party does its task"
     default_remedy = "state trust_model central, or record the mechanism that a unit runs on its own data"
 
 
@@ -332,4 +332,4 @@ class CertificateMismatch(IntegrityError):
 
     code = "DPA209"
     default_why = "it contradicts the run's ledger"
-    default_remedy = "give the ledger that was written beside it, or certify again"
+    default_remedy = "give the ledger that was written with it, or certify again"

@@ -106,7 +106,7 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
     yield f"- Trust: {admitted}\n"
     if mechanism.released_by is None:
-        yield "- Drawn by: nobody here; it is for ledgers of what runs elsewhere\n"
+        yield "- Drawn by: nobody here; it is for ledgers of runs elsewhere\n"
     elif mechanism.released_by == "release_opaque":
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
     elif mechanism.drawn_exactly:

@@ -250,7 +250,7 @@ def new_release(
     `on_grid` says that the run's outputs lie on the grids of their mechanisms.
 
     Raises:
-        InvalidParameter: the mechanism cannot be read back from the line, for example because it is of a
+        InvalidParameter: the mechanism cannot be read back from the line, for example because its class is a
             subclass with its own sampler.
     """
     own = {name: stated[name] for name in sorted(stated) if stated[name] is not None}

@@ -74,7 +74,7 @@ class NegativeBinomial(Model):
         return odds / -log_gamma if eta == 0.0 else odds * (eta / -math.expm1(eta * log_gamma))
 
     def draw(self, randomness: Randomness) -> int:
-        """A random number of trials."""
+        """Draw the number of trials."""
         return randomness.negative_binomial(self.eta, self.gamma)
 
 
