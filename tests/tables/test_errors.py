@@ -187,7 +187,7 @@ def test_a_table_of_no_unit_is_refused() -> None:
         curator.table(frame)
 
     with pytest.raises(
-        InvalidParameter, match=r"curator.table: no unit(.|\n)*the column that says whose row"
+        InvalidParameter, match=r"curator.table: no unit(.|\n)*the column with each row's unit"
     ):
         run(algorithm, FRAME, claim=Claim(ZCDP(rho=9.0), unit="patient"), seed=1)
 
