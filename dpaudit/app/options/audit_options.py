@@ -1,4 +1,4 @@
-"""The options of `dpaudit audit` that say how runs are made and scored, and which method takes which."""
+"""The options of `dpaudit audit` about runs and scores, and the methods that accept each option."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from dpaudit.errors import UsageError
 from dpaudit.pipeline.audit import TRIALS
 
 METHODS = {
-    "replay": "force the same noise on both data sets, see what still differs",
+    "replay": "force the same noise on both data sets and compare the remaining differences",
     "sequential": "sample; valid whenever you stop, shown while it runs",
     "threshold": "sample; one event, tested exactly at the end",
     "gdp": "sample; lower-bounds mu only",
@@ -27,7 +27,7 @@ SAMPLING = ("sequential", "threshold", "gdp")
 
 @dataclass(frozen=True)
 class Settings:
-    """The command line's options about how runs are made; None for the options left out."""
+    """The command line's options about runs; None for omitted options."""
 
     trials: int | None = None
     score: str | None = None
@@ -42,7 +42,7 @@ class Settings:
     search_pairs: bool | None = None
 
     def of(self, target: str) -> "Settings":
-        """With a number of canaries, those that `canaries` in the target's own file makes."""
+        """Return the options with `canaries` of the target's own file if --canaries is a number."""
         if self.canaries is None or not self.canaries.isdecimal():
             return self
         if self.trials is not None or self.canaries.strip("0") == "":
@@ -74,7 +74,7 @@ class Settings:
             raise UsageError("--dask and --workers at once", where="--workers", why=why, remedy=remedy)
 
     def functions(self, method: str | None) -> dict[str, Any]:
-        """What ``--score`` and ``--canaries`` name for this method, or for the one that suits the target."""
+        """Return the functions that ``--score`` and ``--canaries`` name, for this or the default method."""
         if method == "one-run":
             canaries = self._made_canaries()
             return {"insert": canaries.insert, "score": canaries.score}
@@ -90,7 +90,7 @@ class Settings:
         return Canaries(self.number, functions["insert"], functions["score"])
 
     def _made_canaries(self) -> Canaries:
-        """Call what ``--canaries`` names with their number."""
+        """Call the function named by ``--canaries`` with the number of canaries."""
         number = self.number
         if self.canaries is None:
             why, kind = "a one-run audit guesses which of them were in the data", "one_run.Canaries"
@@ -131,22 +131,22 @@ _OPTIONS = (
     option(
         "--trials",
         COUNT,
-        "Runs on each side of a pair, default 5000; of replay, recordings in each direction, default 6, and "
-        "up to 100 where they may decide; of one-run, canaries, 1000.",
+        "Runs on each side of a pair, default 5000; for replay, recordings in each direction, default 6, and "
+        "up to 100 if more may decide; for one-run, canaries, default 1000.",
         metavar="N",
     ),
     option(
         "--score",
         str,
-        "How runs are compared. path.py:NAME: by a number or a vector of each output. logistic, "
-        "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
-        "of all releases. Default: the output, if it is one number, else logistic. Of one-run: what the "
-        "function of --canaries takes as `score`.",
+        "How runs are compared. path.py:NAME: function from an output to a number or vector. logistic, "
+        "boosting: learned from the output's numbers (extra `learn`). exact: the log-likelihood ratio "
+        "of all releases. Default: the output if it is one number, otherwise logistic. For one-run: the "
+        "argument `score` of the --canaries function.",
         metavar="SCORE",
     ),
     option("--workers", COUNT, "Processes on this machine; default 1."),
     option("--dask", str, "Run on a cluster: tcp://HOST:8786 (extra `dask`).", metavar="ADDRESS"),
-    option("--chunk", COUNT, "Runs between two reports; default 250, or 10000 in batch form."),
+    option("--chunk", COUNT, "Runs between two progress reports; default 250, or 10000 in batch form."),
     option(
         "--time-limit",
         click.FloatRange(min=0, min_open=True),
@@ -156,7 +156,7 @@ _OPTIONS = (
     option(
         "--resume",
         FILE,
-        "Keep finished runs in this SQLite file, and go on from those it holds.",
+        "Store finished runs in this SQLite file and continue from the stored runs.",
         metavar="FILE",
     ),
     option(
@@ -165,18 +165,18 @@ _OPTIONS = (
     option(
         "--canaries",
         str,
-        "For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries. A number "
-        "stands for `canaries` in the file of TARGET.",
+        "For one-run: a function of the number of canaries; it returns "
+        "dpaudit.auditors.sampling.one_run.Canaries. A number stands for `canaries` in TARGET's file.",
         metavar="MODULE:CALLABLE|N",
     ),
     option(
         "--search-pairs/--no-search-pairs",
         bool,
-        "For replay: also look for a worse pair with other values, and audit it; or look for no other pair. "
+        "For replay: also search for a worse pair with other values and audit it; or search no other pair. "
         "Default: try other pairs of the given records.",
         default=None,
     ),
-    option("--guesses", COUNT, "For one-run: how many coins are guessed; default: chosen for the claim."),
+    option("--guesses", COUNT, "For one-run: number of guessed coins; default: chosen for the claim."),
 )
 
 

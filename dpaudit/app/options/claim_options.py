@@ -1,4 +1,4 @@
-"""The options that state a claim, shared by every verb that judges one."""
+"""The options that state a claim, shared by all verbs that judge claims."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StatedClaim:
     trust_model: str | None = None
 
     def guarantee(self, prefix: str = "--") -> AnyGuarantee | None:
-        """The one guarantee that was stated, if one was; errors name each figure after `prefix`.
+        """Return the stated guarantee, or None; errors put `prefix` before each figure's name.
 
         Raises `UsageError` for more than one, or a delta without its epsilon; `InvalidParameter` for a figure
         outside its range.
@@ -67,7 +67,7 @@ class StatedClaim:
             return ApproxDP(epsilon=self.epsilon, delta=self.delta)
 
     def required(self) -> AnyGuarantee:
-        """The guarantee of a claim that is not stated by options; `UsageError` also if there is none."""
+        """Return the guarantee of a claim that no option states; raise also `UsageError` if it has none."""
         found = self.guarantee(prefix="")
         if found is None:
             remedy = "give one of rho, mu and epsilon, and delta beside epsilon where it is meant"
@@ -76,9 +76,9 @@ class StatedClaim:
         return found
 
     def claim(self, own: Claim | None) -> Claim | None:
-        """The claim to judge: the options', completed by the algorithm's or ledger's own; else the own.
+        """Return the claim to judge: the options' claim, completed from the own claim of algorithm or ledger.
 
-        The own claim's premises and assumptions stay: another figure does not make them true.
+        The own claim keeps its premises and assumptions: another figure does not make them true.
 
         Raises `UsageError`, and `ClaimMismatch` where the options name another unit, relation or trust model.
         """
@@ -121,21 +121,21 @@ _OPTIONS = (
     option(
         "--trust-model",
         TRUST_MODEL,
-        "Who sees private data: a central curator; each user alone (local); or a curator whose "
-        "answers each user sees beside their own (joint).",
+        "Who sees private data: a central curator; each user alone (local); or a curator, where each "
+        "user sees the curator's answers and their own (joint).",
     ),
 )
 
 users_option = option(
     "--users",
     COUNT,
-    "Under local trust: the number of users; the ledger describes any one of them.",
+    "Number of users under local trust; the ledger describes any one of them.",
     metavar="N",
 )
 rigour_option = option(
     "--rigour",
     ["float-pessimistic", "interval"],
-    "interval: judge the total by a proved enclosure alone.",
+    "interval: judge the total only by a proved enclosure.",
     default="float-pessimistic",
 )
 
@@ -150,14 +150,14 @@ def _statement(_context: click.Context, _option: click.Parameter, path: Path | N
 statement_option = option(
     "--statement",
     PATH,
-    "TOML: your statements about the deployment, for the reader; see docs/publishing/certificate.md.",
+    "TOML file with your statements about the deployment; see docs/publishing/certificate.md.",
     metavar="FILE",
     callback=_statement,
 )
 
 
 def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
-    """Give a verb options that it receives together, as the dataclass among whose fields they are."""
+    """Add options to a verb, which receives them together as one dataclass."""
 
     @functools.wraps(verb)
     def with_them(*args: Any, **given: Any) -> None:
@@ -176,18 +176,18 @@ claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, n
 
 
 def figure_options(**words: str) -> Callable[[Verb], Verb]:
-    """Give a verb the options of a guarantee's figures, with these words of help, as ``stated``."""
+    """Add the options for a guarantee's figures to a verb as ``stated``, with these help texts."""
     options = [option(f"--{name}", float, line) for name, line in words.items()]
     return functools.partial(grouped, options=options, kind=StatedClaim, name="stated")
 
 
 def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
-    """A whole budget, for one run, under the claim's relation."""
+    """Return one run's whole budget under the claim's relation."""
     from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
-        why, remedy = "a curator holds one budget", "give one of them"
+        why, remedy = "a curator has one budget", "give one of them"
         raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
     with named_by("--budget-".__add__):
         if mu is not None:

@@ -56,7 +56,7 @@ Examples:
   dpaudit audit theirs.py:fit --library diffprivlib --pair theirs.py:pair \\
       --epsilon 1
 
-Where --epsilon is left out, --delta says where the bound on epsilon is stated.
+Without --epsilon, the bound on epsilon is stated at --delta.
 Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove one.
 """
 )

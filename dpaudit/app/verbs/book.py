@@ -104,7 +104,7 @@ def reserve(*, dataset: str, stated: StatedClaim, words: str, address: str) -> N
     epilog="""\b
 Examples:
   dpaudit book spend 1f0c3a9e out/ledger.jsonl
-  dpaudit book spend 1f0c3a9e                   (the whole reservation: the run was cut short)
+  dpaudit book spend 1f0c3a9e                   (spends the whole reservation of an interrupted run)
 """
 )
 @click.argument("reservation")

@@ -49,8 +49,8 @@ Examples:
   dpaudit certify mine.py:adaptive --data rows.csv --rho 0.5 --budget-rho 0.5
 
 `dpaudit list` names the -P parameters of every built-in algorithm.
-Exits 0 if the claim is proved and not refuted, and so is what is claimed of
-each release, 1 if not.
+Exits 0 if the claim and each release's own claim are proved and not refuted,
+1 if not.
 """
 )
 @click.argument("target")

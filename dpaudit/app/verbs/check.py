@@ -15,7 +15,7 @@ Examples:
   dpaudit check out
   dpaudit check out/certificate.json out/ledger.jsonl
 
-Exits 0 if everything holds, 1 if a figure or a field does not hold, 4 if the checker does not know something,
+Exits 0 if everything holds, 1 if a figure or a field does not hold, 4 if the checker does not know a part,
 and 2 if a file cannot be read. dpaudit/checker.py alone, copied beside the files, does the same.
 """
 )

@@ -11,7 +11,7 @@ _VARIABLE = "_DPAUDIT_COMPLETE"  # click reads it when the shell asks
 @click.command(
     epilog="""\b
 Examples:
-  eval "$(dpaudit completion bash)"     (in ~/.bashrc; of zsh in ~/.zshrc)
+  eval "$(dpaudit completion bash)"     (in ~/.bashrc; for zsh in ~/.zshrc)
   dpaudit completion fish > ~/.config/fish/completions/dpaudit.fish
 """
 )

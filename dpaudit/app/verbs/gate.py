@@ -54,8 +54,8 @@ Examples:
   dpaudit gate --profile nightly --strict
 
 `dpaudit init` writes a first configuration; docs/publishing/gate.md has all keys.
-Exits 0 if every check passes, 1 if a finding is left that no waiver covers or
-a run of a target does not end, 2 or 3 if something else could not be judged,
+Exits 0 if every check passes, 1 if no waiver covers a finding or a run of a
+target does not end, 2 or 3 if something else could not be judged,
 4 if inconclusive under --strict, 5 if there is nothing to check.
 """
 )

@@ -39,8 +39,8 @@ Examples:
       -o ledger.jsonl
   dpaudit verify ledger.jsonl --allow-unhashed --epsilon 8 --delta 1e-6
 
-SOURCE: a checkpoint of Opacus, or an accountant's state_dict() as JSON; what
-OpenDP's serialize() wrote; {"spent_budget": [[epsilon, delta], ...]} of
+SOURCE: a checkpoint of Opacus, or an accountant's state_dict() as JSON; the
+output of OpenDP's serialize(); {"spent_budget": [[epsilon, delta], ...]} of
 diffprivlib. See docs/proving/importing.md.
 """
 )

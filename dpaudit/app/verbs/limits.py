@@ -22,8 +22,8 @@ _GROUPS = {False: "Special to a run", True: "General"}
 def limits(*, file: Path | None, output_format: str) -> None:
     """Print everything that CERTIFICATE, or a ledger, leaves unchecked.
 
-    Without CERTIFICATE, print every condition that one may state, with the case in which it does. Of a
-    folder it is the certificate in it.
+    Without CERTIFICATE, print every possible condition and the case it applies to. A folder stands for the
+    certificate in it.
     """
     if file is None:
         _every(output_format)

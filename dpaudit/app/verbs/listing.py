@@ -1,4 +1,4 @@
-"""`dpaudit list`: what is built in, what installed packages add, and what is done with each mechanism."""
+"""`dpaudit list`: built-in algorithms, those of installed packages, and the support for each mechanism."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def listing(*, what: str | None, output_format: str) -> None:
 
 
 def _show_mechanisms(output_format: str) -> None:
-    """What is supported of an example of each mechanism."""
+    """Return the support for one example of each mechanism."""
     found: list[Support] = []
     kinds = [kind for kind, one in KINDS.working().items() if one.example]
     with Work("asking the accountants", len(kinds)) as work:

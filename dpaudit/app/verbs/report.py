@@ -41,12 +41,12 @@ Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 """
 )
 @click.argument("certificate", type=PATH)
-@option("-o --output path", PATH, "Where the report goes; left out, to stdout.", metavar="FILE")
+@option("-o --output path", PATH, "Write the report to this file; default: stdout.", metavar="FILE")
 @option(
     "--format form",
     ["html", "md", "latex", "card"],
-    "html: with pictures; md and latex: words and tables; card: what a model card says, in Markdown."
-    "  [default: what FILE's ending says, or html]",
+    "html: with pictures; md and latex: text and tables; card: a model card in Markdown."
+    "  [default: by FILE's suffix, or html]",
 )
 @option(
     "--ledger",
@@ -56,16 +56,16 @@ Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 @option(
     "--registry",
     PATH,
-    "Also write a draft for the OpenDP registry of deployments, as YAML; what is not known is left out.",
+    "Also write a YAML draft for the OpenDP registry of deployments, without the unknown fields.",
     metavar="FILE",
 )
 def report(
     *, certificate: Path, path: Path | None, form: Format | None, ledger: Path | None, registry: Path | None
 ) -> None:
-    """Say what CERTIFICATE says, on one page for people who did not make it.
+    """Explain CERTIFICATE on one page, for people who did not make it.
 
-    Its figures are computed again from its ledger; where there is none, the page's first line says so. Of a
-    folder it is the certificate.json in it, or the certificate.private.json.
+    Its figures are computed again from its ledger; without a ledger, the page's first line says so. A folder
+    stands for its certificate.json or certificate.private.json.
     """
     if certificate.is_dir():
         certificate = certificate_in(certificate)

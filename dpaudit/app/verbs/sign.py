@@ -26,7 +26,7 @@ from dpaudit.pipeline.recheck import AS_STATED, require_figures
 def keygen(key: Path) -> None:
     """Write a new Ed25519 key pair: KEY, for its owner alone, and KEY.pub, for everybody."""
     private, public = generate_keys(key)
-    note(f"wrote {private} (keep it secret: it is not encrypted) and {public} (give it to reviewers)")
+    note(f"wrote {private} (keep it secret: it is not encrypted) and {public} (give this one to reviewers)")
 
 
 @click.command(epilog="Example: dpaudit sign out/certificate.json --key signing-key")
@@ -37,7 +37,7 @@ def keygen(key: Path) -> None:
 def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
     """Sign CERTIFICATE together with its ledger file: a DSSE envelope over an in-toto statement.
 
-    The certificate is held against the ledger first, and its figures are computed again. An encrypted key's
+    The certificate is first compared with the ledger, and its figures are computed again. An encrypted key's
     password is read from the environment variable DPAUDIT_KEY_PASSWORD. The certificate of a run that
     diverged from its twin is refused.
     """
@@ -62,8 +62,8 @@ Examples:
   dpaudit verify-cert c.dsse.json --key key.pub
   dpaudit verify-cert c.dsse.json --key key.pub --ledger ledger.jsonl
 
-Exits 0 if the certificate is valid and proves its claim, 1 if it is valid and does not (or an audit refuted
-it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figures that do not follow;
+Exits 0 if the certificate is valid and proves its claim; 1 if it is valid but its claim is not proved or is
+refuted by an audit; 3 if it is invalid: a wrong key, an edited envelope, another ledger, wrong figures;
 2 if it cannot be judged: a file or key that cannot be read, or a signed file that is not a certificate.
 """
 )
@@ -72,16 +72,16 @@ it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figu
 @option(
     "--ledger",
     PATH,
-    "Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
+    "Also compare it with this ledger: the file's digest, every release, and the recomputed figures.",
 )
 @output_format_option
 @click.pass_context
 def verify_cert(
     ctx: click.Context, *, envelope: Path, key: Path, ledger: Path | None, output_format: str
 ) -> None:
-    """Check ENVELOPE's signature, and that what it says follows from its ledger.
+    """Check ENVELOPE's signature, and that its content follows from its ledger.
 
-    Audits are not run again, and no other library is asked: what they found stands as it is stated.
+    Audits are not repeated and no other library is consulted: their results are shown as stated.
     """
     certificate, digest = read_signed(envelope, key)
     checked = ["signature", "the certificate against itself"]

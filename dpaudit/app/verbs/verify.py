@@ -49,10 +49,10 @@ Exits 1 if the total or any release's own claim is not proved.
 @click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=PATH)
 @claim_options
 @rigour_option
-@option("--allow-unhashed", bool, "Account for files written by hand; never certifiable.")
+@option("--allow-unhashed", bool, "Accept ledgers written by hand; they are never certifiable.")
 @option("--dask", str, "Verify a folder on a cluster: tcp://HOST:8786 or local.", metavar="ADDRESS")
 @option("--exit-zero", bool, "Exit 0 whatever the verdict; never hides 2 or 3.")
-@option("--strict", bool, "Exit 4 for a ledger that can never be certified.")
+@option("--strict", bool, "Exit 4 for a ledger that cannot be certified.")
 @output_format_option
 @click.pass_context
 def verify(
@@ -67,9 +67,9 @@ def verify(
     strict: bool,
     output_format: str,
 ) -> None:
-    """Bound each LEDGER's releases and judge the claim given, else the ledger's own.
+    """Bound each LEDGER's releases and judge the given claim, or else the ledger's own.
 
-    Of a folder all ledgers are verified, those of its folders too, and one answer sums them up.
+    For a folder, verify all ledgers in it and its subfolders, and print one summary.
     """
     stated.guarantee()  # a contradiction among the options is no ledger's fault
     judge = functools.partial(verify_ledger, rigour=rigour, allow_unhashed=allow_unhashed)

@@ -38,9 +38,9 @@ FREE = {
 
 @click.command(
     "calibrate",
-    help=f"""Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
+    help=f"""Find the least noise of MECHANISM that meets a target, or the noise factor for a LEDGER.
 
-    MECHANISM is one of {", ".join(FREE)}; of one with an epsilon, the largest is found.
+    MECHANISM is one of {", ".join(FREE)}; for one with an epsilon, find the largest epsilon.
     """,
     epilog="""\b
 Examples:
@@ -49,8 +49,8 @@ Examples:
   dpaudit calibrate gaussian --epsilon 2 --delta 1e-6 --rate 0.01 --count 1000
   dpaudit calibrate out/ledger.jsonl --epsilon 1 --delta 1e-6
 
-One accountant finds the answer and another confirms it; where they disagree
-no answer is given. The noise that is printed meets the target to its last digit.
+One accountant finds the answer and another confirms it. If they disagree,
+the command gives no answer. The printed noise meets the target to its last digit.
 """,
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER", shell_complete=complete_mechanism)
@@ -60,27 +60,27 @@ no answer is given. The noise that is printed meets the target to its last digit
     rho="Target rho-zCDP.",
     mu="Target mu-GDP.",
 )
-@option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
+@option("--count", COUNT, "Number of runs; together they meet the target.  [default: 1]")
 @option("--sensitivity", float, SENSITIVITY)
-@option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
+@option("--rate", float, "Sampling probability of each unit (Poisson sampling).")
 @option("--contribution", float, CONTRIBUTION)
 @option("--steps", COUNT, ITEMS)
-@option("--answers", COUNT, "Of a sparse vector: number of yeses.  [default: 1]")
+@option("--answers", COUNT, "Number of above-threshold answers (sparse vector).  [default: 1]")
 @option("--monotone", bool, MONOTONE, default=None)
 @option(
     "--neighbouring",
     NEIGHBOURING,
     "How neighbouring data sets differ; used with --rate only.  [default: add-or-remove-one]",
 )
-@option("--allow-unhashed", bool, "Take a LEDGER written by hand.")
+@option("--allow-unhashed", bool, "Accept a LEDGER written by hand.")
 @output.output_format_option
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **options: Any
 ) -> None:
-    """Find the least noise of a mechanism, or the factor of a ledger's."""
+    """Find the least noise of a mechanism, or the factor for a ledger's noise."""
     target = stated.guarantee()
     if target is None:
-        why = "without a target no noise at all would be enough"
+        why = "without a target any noise is enough"
         remedy = "give --epsilon with --delta, --rho, --mu, or --epsilon alone"
         raise UsageError("no target", where="dpaudit calibrate", why=why, remedy=remedy)
     given = {name: value for name, value in options.items() if value is not None}

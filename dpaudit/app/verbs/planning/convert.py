@@ -34,8 +34,8 @@ Examples:
   dpaudit convert --alpha 8 --epsilon 1       (from Renyi DP)
   dpaudit convert --rho 0.5 --output-format latex --plot curve.svg
 
-Figures are rounded to the safe side. The slack of a bound is by how much it
-exceeds, relatively, what no conversion that always holds can be below.
+Figures are rounded to the safe side. The slack of a bound is its relative
+excess over the lower limit of every valid conversion.
 """
 )
 @figure_options(
@@ -51,7 +51,7 @@ exceeds, relatively, what no conversion that always holds can be below.
 @option(
     "--output-format",
     ["text", "json", "csv", "markdown", "latex"],
-    "json and csv: every digit.",
+    "json and csv print every digit.",
     default="text",
 )
 @plot_option

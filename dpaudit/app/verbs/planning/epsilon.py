@@ -1,4 +1,4 @@
-"""`dpaudit epsilon`: which guarantee a noise has; `dpaudit calibrate` answers the inverse question."""
+"""`dpaudit epsilon`: the guarantee of a given noise; `dpaudit calibrate` answers the inverse question."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,7 +47,7 @@ _Figures: TypeAlias = Mapping[AnyGuarantee, Bound | None]
 
 
 @click.command(
-    help=f"""Say which epsilon MECHANISM, or all releases of PLAN together, have, and which rho and mu.
+    help=f"""Bound epsilon, rho and mu of MECHANISM, or of all releases of PLAN together.
 
     MECHANISM is one of {", ".join(DESCRIBED)}.
     """,
@@ -58,16 +58,16 @@ Examples:
   dpaudit epsilon plan.toml --delta 1e-6 --plot curve.svg
 
 Exits 1 if --claim is not proved. A plan has a table [[release]] for each
-mechanism, with the same options as its fields. Releases on one sample have
-the same `sample` field besides, a name for the draw; a release without it
-draws a sample of its own for each run. See docs/proving/epsilon.md.
+mechanism, with the same options as its fields. Releases on the same
+sample name it in a `sample` field; a release without this field draws a new
+sample for each run. See docs/proving/epsilon.md.
 """,
 )
 @click.argument("subject", metavar="MECHANISM|PLAN", shell_complete=complete_mechanism)
 @option("--delta deltas", float, "Repeatable; default 1e-5, 1e-6 and 1e-9.", multiple=True)
-@option("--claim", float, "Judge whether epsilon is at most this, at each --delta; without one, pure DP.")
+@option("--claim", float, "Judge this claimed epsilon at each --delta, or as pure DP without --delta.")
 @mechanism_options
-@option("--count", COUNT, "Number of runs together.  [default: 1]")
+@option("--count", COUNT, "Number of runs composed.  [default: 1]")
 @option(
     "--neighbouring",
     NEIGHBOURING,
