@@ -53,7 +53,7 @@ def figure_command(name: str, study: Study) -> click.Command:
         _answer(session, figure, _written(session, figure), output_format)
 
     verb: Callable[..., Any] = command
-    words = "Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run."
+    words = "Folder for the data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and runs."
     common = (
         option("-o --output folder", PATH, words, metavar="DIR"),
         option("--runs", COUNT, "Runs per point, with consecutive seeds.", default=study.runs),
@@ -94,7 +94,7 @@ def _written(session: Session, figure: Figure) -> list[Path]:
         Paragraph(figure.about),
         Paragraph(f"{how}over the runs excludes 0; what is close has its whole interval within the limit."),
         Picture(f"{stem}.svg", figure.caption),
-        Heading("What the paper says, and what these runs say"),
+        Heading("The paper's sentences and these runs"),
         Grid(("published", "about", "appears", "numbers"), [astuple(s) for s in figure.sentences]),
         *figure.blocks,
     ]

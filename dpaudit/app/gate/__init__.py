@@ -1,1 +1,1 @@
-"""What `dpaudit gate` is made of: configuration, checks, policy, report, and the formats of the report."""
+"""The parts of `dpaudit gate`: configuration, checks, policy, report, and report formats."""

@@ -1,4 +1,4 @@
-"""How hard targets are audited, profile by profile."""
+"""The audit effort for targets in each profile."""
 
 import functools
 import secrets

@@ -1,4 +1,4 @@
-"""The gate of the merge base: a change is judged by the rules that stood before it.
+"""The gate of the merge base: a change is judged by the rules in force before it.
 
 What the working tree's configuration loosens, removes or waives compared with the merge base is a finding;
 what it tightens or adds counts. Exceptions are in `policy.allowed-changes` of the merge base.

@@ -1,4 +1,4 @@
-"""Judging what a configuration names: targets are run, accounted for and audited, ledgers accounted for."""
+"""Judge a configuration's checks: run, account for and audit targets; account for ledgers."""
 
 import collections
 import functools

@@ -1,4 +1,4 @@
-"""Where a reader looks at a finding: the line of the claim, of a release or of the algorithm."""
+"""A finding's place: the line of the claim, of a release or of the algorithm."""
 
 import ast
 import contextlib

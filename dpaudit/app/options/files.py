@@ -1,4 +1,4 @@
-"""The files that a verb reads and writes: errors name them, and none is written over what was read."""
+"""The files that a verb reads and writes: errors name them, and no output overwrites an input."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,5 +35,5 @@ def require_no_input(output: Path, *inputs: Path) -> None:
             same = output.samefile(given)
         if same:
             what = f"would be written over: it is {given}, which is read"
-            why = "a file that is overwritten by what was made from it is lost"
+            why = "the output would overwrite its own input"
             raise UsageError(what, where=f"-o {output}", why=why, remedy="name another file")

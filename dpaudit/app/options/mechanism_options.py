@@ -17,18 +17,18 @@ from dpaudit.models import did_you_mean
 
 _BY_OPTIONS: Final = {kind: known for kind in DESCRIBED if None not in (known := parameters(kind)).values()}
 _ITEMS: Final = ", ".join(kind for kind, known in _BY_OPTIONS.items() if "steps" in known)
-ITEMS: Final = f"Number of items of {_ITEMS}; of other mechanisms of runs, as --count."
-MONOTONE: Final = "Of a sparse vector: a unit moves all values in one direction."
-SENSITIVITY: Final = "Sensitivity in the mechanism's own norm; left out, 1, unless a unit is replaced."
-CONTRIBUTION: Final = "Of a sample: bound on a unit's own part of the sum; left out, the sensitivity."
+ITEMS: Final = f"Number of items of {_ITEMS}; for other mechanisms the number of runs, as --count."
+MONOTONE: Final = "Sparse vector: a unit moves all values in the same direction."
+SENSITIVITY: Final = "Sensitivity in the mechanism's norm; default: 1, required if a unit is replaced."
+CONTRIBUTION: Final = "Sampled sum: bound on one unit's contribution; default: the sensitivity."
 
 #: What is said of parameters whose name says too little.
 _WORDS: Final = {
     "sensitivity": SENSITIVITY,
-    "rate": "Each unit is in the sum with this probability (Poisson sampling).",
+    "rate": "Sampling probability of each unit (Poisson sampling).",
     "size": "With --units: the sample is a subset of this size.",
     "units": "Number of units, for --size, or for --most beside --rate.",
-    "most": "With --rate and --units: of larger samples so many units are kept.",
+    "most": "With --rate and --units: truncate larger samples to this number of units.",
     "contribution": CONTRIBUTION,
     "steps": ITEMS,
     "monotone": MONOTONE,
@@ -37,19 +37,19 @@ _WORDS: Final = {
 
 
 def spelled(name: str) -> str:
-    """A mechanism's parameter as an option. ``--delta`` is that of the question."""
+    """A mechanism's parameter as an option; ``--delta`` belongs to the question."""
     return "--own-delta" if name == "delta" else f"--{name.replace('_', '-')}"
 
 
 def complete_mechanism(context: object, argument: object, typed: str) -> list[CompletionItem]:
-    """The mechanisms that begin so, for a shell; where none does, files."""
+    """Return the mechanisms that begin with this text, for a shell's completion; files if there are none."""
     del context, argument
     found = [CompletionItem(kind) for kind in DESCRIBED if kind.startswith(typed)]
     return found or [CompletionItem(typed, type="file")]
 
 
 def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb an option for each parameter of each mechanism, as keyword arguments by their names."""
+    """Add an option to a verb for each parameter of each mechanism, passed as keyword arguments."""
     kinds: dict[str, list[str]] = {}
     types: dict[str, type] = {}
     for kind, known in _BY_OPTIONS.items():
@@ -83,7 +83,7 @@ def take_count(kind: str, stated: dict[str, Any], spelled: Callable[[str], str])
     counts = {name: stated.pop(name) for name in names if name in stated}
     if len(counts) > 1:
         what, remedy = f"{spelled('count')} and {spelled('steps')} at once", "give one of them"
-        why = f"of {kind} both are the number of runs"
+        why = f"for {kind} both are the number of runs"
         raise InvalidParameter(what, where=spelled("steps"), why=why, remedy=remedy)
     return next(iter(counts.values()), 1)
 

@@ -1,4 +1,4 @@
-"""One option of a command, and the types that several have."""
+"""One option of a command, and the types that several options share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False, path_type=Pa
 
 
 class _Number(click.types.FloatParamType):
-    """A number that a double is, but for a rounding: one that would become 0 or infinite is refused."""
+    """A number as a double; numbers that would round to 0 or infinity are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Convert the option's text to a number; called by click."""
@@ -47,7 +47,7 @@ class Words(click.Choice[str]):
         return super().convert(value, param, ctx)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """As click says it, and which word may have been meant."""
+        """Return click's message and the nearest known word."""
         import difflib
 
         near = difflib.get_close_matches(str(value), [*self.choices, *(self._registry or ())], n=1)
@@ -57,7 +57,7 @@ class Words(click.Choice[str]):
 
 def plot_option(verb: Callable[..., Any]) -> Callable[..., Any]:
     """``--plot FILE``, as often as pictures are wanted, as ``pictures``."""
-    words = "Also draw delta(epsilon), into an .svg, .png or .html file; repeatable."
+    words = "Also draw delta(epsilon) into an .svg, .png or .html file; repeatable."
     return option("--plot pictures", FILE, words, metavar="FILE", multiple=True)(verb)
 
 

@@ -1,4 +1,4 @@
-"""Open a target in a process of its own: this one then runs none of its code, and imports none of it."""
+"""Open a target in a separate process: this process neither imports nor runs the target's code."""
 
 from __future__ import annotations
 
@@ -72,21 +72,21 @@ def process_options(verb: _Verb) -> _Verb:
         option(
             "--memory",
             click.IntRange(min=1),
-            "Megabytes of memory that one run of TARGET may take, libraries included; default: no limit.",
+            "Memory limit of one run of TARGET in megabytes, libraries included; default: no limit.",
             metavar="MB",
             **about,
         ),
         option(
             "--timeout",
             click.FloatRange(min=0, min_open=True),
-            "Seconds that opening TARGET, or one run of it, may take; default: no limit.",
+            "Time limit in seconds for loading TARGET, and for each run; default: no limit.",
             metavar="SECONDS",
             **about,
         ),
         option(
             "--in-process",
             bool,
-            "Run TARGET in the process that judges it, as a debugger needs; the certificate says so. "
+            "Run TARGET in the judging process, for a debugger; the certificate records it. "
             "DPAUDIT_IN_PROCESS=1 does the same.",
             **about,
         ),

@@ -37,9 +37,9 @@ _MOST_FACTOR = 1e6
 
 
 def leading(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
-    """The proved (epsilon, delta), or what stands in its place: the sentence with which the page begins."""
+    """The proved (epsilon, delta), or its substitute: the page's first sentence."""
     if certificate.experiment is Experiment.REFUTED:
-        return "No figure here is to be relied on: an experiment contradicts the claim, or the run's ledger."
+        return "Do not rely on any figure here: an experiment contradicts the claim or the run's ledger."
     if computed is None:
         stated = bound_figure(certificate.bounds[0]) if certificate.bounds else "no bound"
         return f"Stated, and not computed again: {stated}."
@@ -60,7 +60,7 @@ def evaluation(certificate: Certificate, computed: Sequence[Bound] | None) -> It
     """The blocks of the section about NIST SP 800-226."""
     yield Heading("NIST SP 800-226")
     yield Paragraph(
-        "What the guidelines for evaluating differential privacy ask about a deployment, and what is known."
+        "The questions of the guidelines for evaluating differential privacy, and the known answers."
     )
     asked = list(_answers(certificate, computed))
     rows = [
@@ -98,7 +98,7 @@ def _answers(
     yield "Tests", [("computed", tests(certificate))]
 
 
-_UNSEEN = "how long releases take, memory, and whatever else than the output an observer may see"
+_UNSEEN = "timing, memory, and everything else that an observer may see besides the output"
 _SECURITY = "how the records are stored, who can read them, and how they were collected"
 
 
@@ -143,7 +143,9 @@ def _strength(certificate: Certificate, computed: Sequence[Bound] | None) -> str
         shown = f"{upper(factor)}" if factor < _MOST_FACTOR else "more than a million"
         plus = f" plus {best.guarantee.delta:g}" if best.guarantee.delta else ""
         words.append(f"no event is more than {shown} times as likely as on a neighbouring data set{plus}")
-    words.append("no threshold suits every use: what is enough for these data is for their holder to decide")
+    words.append(
+        "no threshold suits every use: the holder of these data decides how much protection is enough"
+    )
     return "; ".join(words)
 
 
@@ -163,12 +165,12 @@ def numerics(certificate: Certificate) -> str:
         if found.floating_point
         else "exactly, on public grids"
     )
-    seeded = "; from a known seed, so that the noise can be subtracted" if found.seeded else ""
+    seeded = "; from a known seed, so the noise can be subtracted" if found.seeded else ""
     return f"noise drawn {how}, by {found.sampler}{seeded}"
 
 
 def tests(certificate: Certificate) -> str:
-    """What was tested, by which audit, and with which verdict."""
+    """Return each audit's subject, method and verdict."""
     if not certificate.audits:
         return "no audit was run"
     return "; ".join(
@@ -179,7 +181,7 @@ def tests(certificate: Certificate) -> str:
 
 
 def unjudged(certificate: Certificate) -> str:
-    """Why an experiment did not judge the claim; empty where each of them did."""
+    """Return why an experiment did not judge the claim; empty if each one did."""
     if not certificate.audits:
         return "no audit was run"
     unclear = [audit for audit in certificate.audits if audit.verdict is Experiment.INCONCLUSIVE]

@@ -1,4 +1,4 @@
-"""What a model card says about privacy, as a block of Markdown to paste."""
+"""The privacy part of a model card, as a block of Markdown to paste."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -45,7 +45,7 @@ def _blocks(certificate: Certificate, accounted: Accounted, computed: Sequence[B
 
 
 def _judged(certificate: Certificate) -> str:
-    """What dpaudit did: a card says neither more nor less."""
+    """Return exactly the checks that dpaudit made."""
     proved = "Proved" if certificate.all_proved else "Not proved"
     match certificate.experiment:
         case Experiment.REFUTED:

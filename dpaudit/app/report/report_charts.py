@@ -82,7 +82,7 @@ def _budget(certificate: Certificate) -> Drawn | None:
         marks(rows, "text", words, align="left", dx=5, fill=INK),
     ]
     return {"layer": layers, "width": chart.WIDTH - 120, "height": max(60, 26 * len(rows))}, (
-        "What each release takes of the budget. Costs on different parts of a split do not all add up."
+        "Each release's share of the budget. Costs on different parts of a split do not all add up."
     )
 
 
@@ -156,9 +156,9 @@ def _audits(certificate: Certificate) -> Drawn | None:
         marks(names, "text", {"x": x, "y": y, "text": channel("audit")}, align="left", dx=10, fill=INK),
     ]
     return {"layer": layers, "width": chart.WIDTH, "height": chart.HEIGHT}, (
-        "Lower bounds that the experiments found, each at its own delta, over the runs they took. A bound "
-        "above what is claimed refutes the claim. The curve, where there is one, is the largest epsilon "
-        "that so many tested runs can refute at all."
+        "Lower bounds found by the experiments, each at its own delta, over their numbers of runs. A bound "
+        "above the claim refutes it. The curve, if shown, is the largest epsilon that each number of "
+        "tested runs can refute."
     )
 
 
@@ -257,9 +257,9 @@ def _trade_off(certificate: Certificate) -> Drawn:
     by = {"color": colour(names, colours=tones), "strokeDash": by_name(names, dashes)}
     layers = [marks(claim, "area", at, color=chart.BAD, opacity=0.18), marks(rows, "line", {**at, **by})]
     return {"layer": layers, "width": 360, "height": 360}, (
-        "What a test that wants to tell two neighbouring data sets apart can reach, by its errors of either "
-        "kind. The claim forbids the shaded region: a test in there would refute it. What is proved lies "
-        "on or above the claim's line where the claim is proved."
+        "The two error rates of any test that distinguishes two neighbouring data sets. The claim forbids "
+        "the shaded region: a test in it would refute the claim. If the claim is proved, the proved curve "
+        "lies on or above the claim's line."
     )
 
 

@@ -1,4 +1,4 @@
-"""The report about a certificate: what it says, in words for people who did not make it."""
+"""The report about a certificate, for people who did not make it."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _FIELDS = {
     "data_domain": "Data",
     "unit": "What one unit stands for",
     "contribution_bound": "Contribution bound",
-    "trust": "Who is trusted with what",
+    "trust": "Trust in each party",
     "access": "Access",
     "delta_rationale": "Why this delta",
     "composition_scope": "Scope of composition",
@@ -104,19 +104,19 @@ def _summary(certificate: Certificate, computed: Sequence[Bound] | None) -> Iter
     yield Badges(verdicts)
     yield Paragraph(_plainly(certificate))
     stated = ", ".join(AS_STATED)
-    again = f"Bounds, curves and releases were computed again from the ledger; as stated are {stated}."
-    believed = "No ledger stands beside the certificate: all figures and verdicts are believed as they stand."
+    again = f"Bounds, curves and releases were computed again from the ledger; {stated} are shown as stated."
+    believed = "There is no ledger beside the certificate: all figures and verdicts are shown as stated."
     yield Paragraph(again if computed is not None else believed)
 
 
 def _confirmed(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
-    """That the independent checker confirms the claim, if that was computed again."""
+    """State that the independent checker confirms the claim, if it was run again."""
     checks = certificate.checks
     return "" if checks is None or computed is None else f" {str(checks).capitalize()}."
 
 
 def publishing(certificate: Certificate, computed: Sequence[Bound] | None) -> tuple[str, Tone]:
-    """Whether the output may be published, and how that looks."""
+    """Return whether the output may be published, and the tone of that answer."""
     unknown = () if computed is not None else ("its figures were not computed again from its ledger",)
     if against := "; ".join((*certificate.against_publishing, *unknown)):
         return f"no: {against}", "bad"
@@ -127,20 +127,20 @@ def publishing(certificate: Certificate, computed: Sequence[Bound] | None) -> tu
 
 
 def _plainly(certificate: Certificate) -> str:
-    """What it comes to, for a data-protection officer."""
+    """Return the summary for a data-protection officer."""
     claim = certificate.claim.guarantee
     if certificate.experiment is Experiment.REFUTED:
         return (
-            "Do not rely on this claim. An experiment contradicts it, or contradicts the ledger of this run: "
-            "the figures below, the proof's included, may not describe the run's real protection. The "
-            "section Experiments says what was found."
+            "Do not rely on this claim. An experiment contradicts it or this run's ledger: the figures "
+            "below, including the proof's, may not describe the run's real protection. The section Experiments "
+            "gives the findings."
         )
     if not certificate.all_proved:
         return f"Do not rely on this claim. {_why_not(certificate)}" + _odds(certificate)
     if certificate.diverged:
         return (
             "Show nobody this page, the ledger or the output. The run on the data diverged from its twin's: "
-            "records stopped it, delayed it, or changed what it asked for. That they did is private, and no "
+            "records stopped it, delayed it, or changed its queries. This event itself is private, and no "
             "figure below covers it."
         )
     words = f"The claim of {claim} holds for this run, provided that everything under Not checked is true."
@@ -148,7 +148,7 @@ def _plainly(certificate: Certificate) -> str:
         words = f"No experiment has judged this claim: {unjudged(certificate)}. {words}"
     if certificate.numerics.seeded:
         words += (
-            " But the noise came from a seed that somebody chose: whoever knows the seed can subtract the "
+            " But somebody chose the seed of the noise: whoever knows the seed can subtract the "
             "noise, so this output must not be published."
         )
     return words + _odds(certificate)
@@ -177,11 +177,11 @@ def _odds(certificate: Certificate) -> str:
     unit = certificate.unit
     one = f"one {unit}" if certificate.group_size == 1 else f"{certificate.group_size} times one {unit}"
     words = (
-        f" In plain words: somebody who knows all the data but {one}, sees everything that was released "
+        f" In plain words: somebody who knows all the data except {one}, sees everything that was released "
         f"and has to tell whether it was {RELATIONS[certificate.neighbouring]}, with both equally likely "
         f"beforehand, is right in at most {success:g} of 100 cases; blind guessing is right in 50."
     )
-    return words + (" By this figure alone that is next to no protection." if success >= 99.0 else "")
+    return words + (" This figure alone means almost no protection." if success >= 99.0 else "")
 
 
 def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
@@ -191,7 +191,7 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterat
     if len(releases) > MOST_LINES:
         words += " Those whose labels differ only in a number share a row, with the figures of the costliest."
     if certificate.budget is not None:
-        words += f" How many there are may depend on the data; a filter held the run to {certificate.budget}."
+        words += f" Their number may depend on the data; a filter limited the run to {certificate.budget}."
     yield Paragraph(words)
     columns = ("release", "mechanism", "sensitivity", "made on", "claimed", "proved", "share", "verdict")
     yield _filled(columns, [_row(share) for share in found], numbers=("claimed", "proved", "share"))
@@ -224,7 +224,7 @@ def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Itera
     else:
         yield Paragraph("No accountant has a finite bound on the claim's scale.")
     if certificate.second_opinion is not None:
-        yield Paragraph(f"A second opinion, which proves nothing: {certificate.second_opinion}.")
+        yield Paragraph(f"A second opinion, which is not a proof: {certificate.second_opinion}.")
     premises = certificate.claim.premises
     if premises:
         yield Paragraph("Conditions of the claim's theorem:")
@@ -240,8 +240,8 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
         return
     columns = ("method", "verdict", "runs", "pairs", "epsilon ≥", "claimed", "reach", "delta", "confidence")
     yield Paragraph(
-        "Runs are those on each side of a pair of neighbouring data sets; reach is the largest epsilon "
-        "that so many runs could have refuted."
+        "Runs counts the runs on each side of a pair of neighbouring data sets; reach is the largest "
+        "epsilon that this number of runs could have refuted."
     )
     yield _filled(columns, list(map(_audit_row, certificate.audits)), numbers=columns[2:])
     for audit in certificate.audits:
@@ -254,7 +254,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
             lines += [f"inconclusive: {reason}" for reason in audit.inconclusive]
         if lines:
             about = audit.about.replace("-", " ")
-            yield Paragraph(f"What {audit.method} found about the {about}, seed {audit.seed}:")
+            yield Paragraph(f"Findings of {audit.method} about the {about}, seed {audit.seed}:")
             yield Items(lines)
     yield from _drawn(pictures, "audits")
 
@@ -283,7 +283,7 @@ def _audit_row(audit: Audit) -> list[str]:
 
 def _deployment(certificate: Certificate) -> Iterator[Block]:
     yield Heading("Deployment")
-    yield Paragraph("From the ledger, and so part of what was proved:")
+    yield Paragraph("From the ledger, and therefore covered by the proof:")
     numerics = certificate.numerics
     grid = "in floating point" if numerics.floating_point else "exactly"
     group = "" if certificate.group_size == 1 else f", groups of {certificate.group_size}"
@@ -295,7 +295,7 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
         "Trust model": str(certificate.trust_model),
         "The adversary sees": str(certificate.view).replace("-", " "),
         "Schedule": "fixed" if certificate.budget is None else f"filtered, held to {certificate.budget}",
-        "Sampling": "; ".join(sampled) or "no release is of a random part of the records",
+        "Sampling": "; ".join(sampled) or "no release uses a random sample of the records",
         "Noise": f"{numerics.sampler}, drawn {grid}{', seeded' if numerics.seeded else ''}",
         "Comparison": f"a bound meets a claim up to a relative {numerics.claim_tolerance:g}",
     }
@@ -303,7 +303,7 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
     statement = certificate.statement.to_json()
     given = {_FIELDS[name]: text for name, text in statement.items() if text != NOT_STATED}
     if given:
-        yield Paragraph("Stated by the author, and not checked:")
+        yield Paragraph("Stated by the author and not checked:")
         lists = {name: "; ".join(one) or "none" for name, one in given.items() if isinstance(one, list)}
         yield Grid(("", "stated"), [[words, text] for words, text in {**given, **lists}.items()])
     left_open = [words for words in _FIELDS.values() if words not in given]
@@ -312,7 +312,7 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
 
 
 def _sampled(certificate: Certificate) -> list[str]:
-    """With which probability units are sampled, and in which releases, or how many of them."""
+    """Return the sampling probabilities, with the releases that use them or their number."""
     at: dict[float, list[str]] = {}
     for one in certificate.sampling:
         at.setdefault(one.rate, []).append(one.label)
@@ -327,7 +327,7 @@ def _sampled(certificate: Certificate) -> list[str]:
 
 def _limits(certificate: Certificate) -> Iterator[Block]:
     yield Heading("Not checked")
-    yield Paragraph("What has to be true besides the figures above, and what no computation here has shown:")
+    yield Paragraph("Conditions that must also hold, and that no computation here has checked:")
     yield Items(list(sentences(certificate.not_checked)))
 
 

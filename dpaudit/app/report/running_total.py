@@ -1,4 +1,4 @@
-"""What each release costs of the whole, and what a run had cost after each of its releases."""
+"""Each release's share of the total cost, and a run's total after each release."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

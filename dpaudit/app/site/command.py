@@ -30,8 +30,8 @@ Examples:
   dpaudit site runs/
   dpaudit site runs/ --book postgresql://user@host/budgets -o public
 
-Exits 0 if everything was read; what cannot be read is named there and here, the
-rest is written, and the exit code is that of the worst error: 2 or 3.
+Exits 0 if every file was read. Unreadable files are named on the page and here,
+the rest is written, and the worst error sets the exit code: 2 or 3.
 """
 )
 @click.argument("sources", metavar="DIR...", nargs=-1, required=True, type=PATH)

@@ -258,7 +258,7 @@ def _balances_picture(accounts: Sequence[Account]) -> Drawn:
     layers = [marks(rows, "bar", bars, height={"band": 0.7})]
     more = f" The first {len(shown)} of {len(accounts)} are drawn." if len(shown) < len(accounts) else ""
     return {"layer": layers, "width": chart.WIDTH - 120, "height": max(60, 30 * len(shown))}, (
-        f"What of each data set's budget is spent, reserved and left; of mu, shares are of its square.{more}"
+        f"Spent, reserved and remaining share of each data set's budget; for mu, shares of mu squared.{more}"
     )
 
 
@@ -269,12 +269,12 @@ def _broken(broken: Mapping[str, DpauditError]) -> Iterator[Block]:
     meant = {name: (type(error).__doc__ or "").split("\n")[0] for name, error in broken.items()}
     rows = [[printable(name), error.code, meant[name]] for name, error in broken.items()]
     yield from _grid(("file", "error", "what it means"), rows, numbers=())
-    yield Paragraph("`dpaudit verify` or `dpaudit report` on the file says more.")
+    yield Paragraph("`dpaudit verify` or `dpaudit report` on the file gives details.")
 
 
 def _left_out(names: Sequence[str]) -> Iterator[Block]:
     if names:
-        yield Paragraph(f"Left out: {names_of(names)}: nothing in them says that dpaudit wrote them.")
+        yield Paragraph(f"Left out: {names_of(names)}: nothing in them shows that dpaudit wrote them.")
 
 
 def names_of(names: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dpaudit")
     words = "root seed of all noise in tests with dp_curator and dp_audit (default: 0)"
     group.addoption("--dp-seed", type=int, default=0, metavar="N", help=words)
-    words = "show what an audited algorithm prints, warns and raises, which may quote private data"
+    words = "show an audited algorithm's output, warnings and exceptions, which may quote private data"
     group.addoption(_SHOW, action="store_true", help=words)
 
 

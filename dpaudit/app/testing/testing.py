@@ -41,9 +41,9 @@ _MENDS: Mapping[str, str] = {
     "sensitivity": "clip every unit's contribution, or declare what was measured and add noise to match",
     "control-flow": "make the same releases whatever the data are, or hold the run to a budget",
     "leak": "let nothing out but through the curator",
-    "nondeterminism": "take public randomness from curator.public(name)",
+    "nondeterminism": "draw public randomness from curator.public(name)",
     "sampler": "draw the noise as the mechanism states it",
-    "sampling": "sum the rows of exactly those who were drawn, or let release_sum(records, map=f) draw them",
+    "sampling": "sum exactly the rows of the sampled units, or let release_sum(records, map=f) sample them",
 }
 
 

@@ -1,1 +1,1 @@
-"""How answers read at a terminal."""
+"""The text of answers at a terminal."""

@@ -1,4 +1,4 @@
-"""How an audit reads as text and as JSON: what it refuted or did not, and what it could have refuted."""
+"""An audit as text and as JSON: its verdict and its detection limit."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def audit_line(audit: Audit) -> Text:
 
 
 def audit_words(audit: Audit) -> list[RenderableType]:
-    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
+    """The audit's verdict, seed and findings, and the reason if it is inconclusive."""
     parts: list[RenderableType] = [audit_line(audit)]
     if audit.epsilon_lower is not None:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}"))
@@ -44,7 +44,7 @@ def _inconclusive(audit: Audit) -> list[RenderableType]:
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
-    """The audit as plain JSON types, the verdict first; a figure that it does not give is null."""
+    """Return the audit as plain JSON types, verdict first; a missing figure is null."""
     conditions = [condition.to_json() for condition in audit.not_checked]
     fields = audit.model_dump(mode="json", by_alias=True)
     return {"verdict": audit.verdict, **fields, "not_checked": conditions}
@@ -58,7 +58,7 @@ def finding_words(finding: Finding) -> str:
 
 
 def could_refute_any(audit: Audit) -> bool:
-    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
+    """Return whether any epsilon could have been refuted: the figure is only the numerical limit."""
     return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
 
 
@@ -108,6 +108,6 @@ def _figures(audit: Audit) -> list[str]:
 
 
 def tested(audit: Audit) -> list[str]:
-    """What was tested and searched, and the smallest pair that refutes, one line each."""
+    """Return one line each for the tests, the search and the smallest refuting pair."""
     told = {"tested": audit.event, "searched": audit.searched, "smallest pair": audit.smallest_pair}
     return [f"{name}: {words}" for name, words in told.items() if words]

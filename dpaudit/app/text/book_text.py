@@ -1,4 +1,4 @@
-"""An account of a budget book as a table and as JSON, on every scale that its budget says anything of."""
+"""An account of a budget book as a table and as JSON, on every scale that its budget bounds."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from dpaudit.errors import CannotBound, InvalidParameter
 
 
 def _scales(budget: AnyGuarantee, deltas: tuple[float, ...]) -> list[AnyGuarantee]:
-    """On which scales a budget is shown beside its own: those that it may imply."""
+    """Return the further scales on which a budget is shown: those that it may imply."""
     wanted: list[AnyGuarantee] = [ZCDP(rho=0.0), GDP(mu=0.0), PureDP(epsilon=0.0)]
     wanted += [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas]
     return [one for one in wanted if type(one) is not type(budget)]
@@ -30,7 +30,7 @@ def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
 
 
 def account_rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
-    """Budget, spent, committed and remaining, one row for each scale that the budget says anything of."""
+    """Return budget, spent, committed and remaining, one row for each scale that the budget bounds."""
     costs = [account.budget, account.spent, account.committed, account.remaining]
     kind = {ZCDP: "rho (zCDP)", GDP: "mu (GDP)", PureDP: "epsilon (pure)"}
     *own, left = map(leading_figure, costs)
@@ -44,7 +44,7 @@ def account_rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]
 
 
 def account_text(account: Account, deltas: tuple[float, ...], *, history: bool) -> list[RenderableType]:
-    """Figures on every scale, then reservations as they stand, or every event."""
+    """Return the figures on every scale, then the current reservations or every event."""
     head = ("scale", "budget", "spent", "with reserved", "left for one run")
     figures = table(head, account_rows(account, deltas), spare=("with reserved", "budget"))
     parts: list[RenderableType] = [line(about(account)), line(), figures, line()]
@@ -75,6 +75,6 @@ def account_json(account: Account, deltas: tuple[float, ...]) -> dict[str, Any]:
 
 
 def about(account: Account) -> str:
-    """One line: whose budget, and what it is."""
+    """Return one line that names the data set and its budget."""
     terms = f"({account.neighbouring}, {account.trust_model})"
     return f"{account.dataset}: {account.budget} per {account.unit} {terms}"

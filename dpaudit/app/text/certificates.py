@@ -1,4 +1,4 @@
-"""How a run that was certified reads as text."""
+"""A certified run as text."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -39,7 +39,7 @@ class Side:
 
     @classmethod
     def of_ledger(cls, header: Header, accounting: Accounting) -> Self:
-        """What accounting makes of a ledger."""
+        """Return the side that a ledger's accounting gives."""
         claimed = None if header.claim is None else header.claim.guarantee
         view = View.ALL_RELEASES if accounting.claim is None else accounting.claim.view
         total = next(iter(accounting.bounds), None)
@@ -48,7 +48,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """One release that is not what it was; `growth` of its own cost is None across different scales."""
+    """One release that changed; `growth`, of its own cost, is None across different scales."""
 
     label: str
     status: Status
@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def claim_grew(self) -> Grew:
-        """Whether less is promised; a claim that was taken back promises nothing."""
+        """Return whether the claim promises less; a withdrawn claim promises nothing."""
         base, head = self.base.claim, self.head.claim
         if base is None or head is None:
             return base is not None

@@ -1,4 +1,4 @@
-"""Every failure leaves as a message on stderr and an exit code; a traceback is for those who ask for it."""
+"""Every failure ends with a message on stderr and an exit code; `--traceback` adds the traceback."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> No
 
 
 def report(ctx: click.Context, error: Exception) -> int:
-    """Print an error with its four parts; return the exit code it stands for."""
+    """Print an error with its four parts; return its exit code."""
     if is_closed_pipe(error):
         return silenced()
     if isinstance(error, DpauditError):

@@ -1,4 +1,4 @@
-"""What is printed: answers on stdout, everything else on stderr."""
+"""Printing: answers on stdout, everything else on stderr."""
 
 import json
 import os
@@ -40,12 +40,12 @@ def output_format_option(verb: _Verb) -> _Verb:
 
 
 def print_json(answer: Any) -> None:
-    """JSON alone on stdout; NaN and infinities have no place in it."""
+    """Print only JSON on stdout; NaN and infinities are refused."""
     write(sys.stdout, json.dumps(answer, indent=2, allow_nan=False) + "\n")
 
 
 def print_text(*parts: RenderableType) -> None:
-    """Tables and lines on stdout; colour follows the terminal and NO_COLOR."""
+    """Print tables and lines on stdout, coloured as the terminal and NO_COLOR allow."""
     console = Console(highlight=False, markup=False, emoji=False, width=_columns())
     # Captured and written by us: rich would exit with 1, "not proved", on a closed pipe.
     with console.capture() as captured:
@@ -69,7 +69,7 @@ def unwrapped(text: str) -> Text:
 
 
 def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
-    """A heading and indented lines under it; nothing where there are none."""
+    """A heading and its indented lines; nothing without lines."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -137,7 +137,7 @@ def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> Sequence
 
 
 def upper(figure: float) -> str:
-    """An upper bound in six digits, rounded up but for differences within a claim's tolerance, 1e-9."""
+    """Return an upper bound in six digits, rounded up except within a claim's tolerance, 1e-9."""
     return _digits(figure, 1.0 - 1e-9, Context(prec=6, rounding=ROUND_CEILING))
 
 
@@ -147,7 +147,7 @@ def lower(figure: float) -> str:
 
 
 def assured(confidence: float) -> str:
-    """A confidence in ten digits, or in all it has where ten would say more, such as 1."""
+    """Return a confidence in ten digits, or in all its digits if ten would overstate it."""
     text = f"{confidence:.10g}"
     return text if float(text) <= confidence else repr(float(confidence))
 
@@ -162,7 +162,7 @@ def _digits(figure: float, slack: float, context: Context) -> str:
 
 
 def _columns() -> int:
-    """The terminal's width; where stdout is none, COLUMNS, else 80."""
+    """The terminal's width; without a terminal, COLUMNS or 80."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isascii() and stated.isdigit() and int(stated) > 0:
         return max(int(stated), _NARROWEST)

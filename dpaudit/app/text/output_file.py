@@ -16,7 +16,7 @@ from dpaudit.processes.wire import Portrait
 
 
 class NoJSON(TypeError):
-    """A value of a type that JSON cannot tell; the message names it."""
+    """A value of a type that JSON lacks; the message names it."""
 
 
 def output_text(output: Any) -> str | NoJSON:

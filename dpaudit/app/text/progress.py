@@ -1,4 +1,4 @@
-"""How far long work has come, on stderr: a bar at a terminal, gone at the end; in a log lines, and few."""
+"""Progress of long work on stderr: a temporary bar at a terminal, a few lines in a log."""
 
 import os
 import sys
@@ -22,14 +22,14 @@ _MEGABYTE = 1_000_000
 
 
 def progress_shown() -> AbstractContextManager[None]:
-    """Show what is done inside: at a terminal as a bar, in a log as lines, in continuous integration not."""
+    """Show progress inside: a bar at a terminal, lines in a log, nothing in continuous integration."""
     if os.environ.get("CI"):
         return shown_by(lambda _: None)
     return shown_by(_Bar() if sys.stderr.isatty() else _Lines())
 
 
 class _Bar:
-    """The innermost work as one line at the foot of the terminal.
+    """The innermost work as one line at the bottom of the terminal.
 
     It is drawn whenever there is something new, and by no thread of its own: targets' processes are forks of
     this one. One line, because rich would erase what a target printed between two.
@@ -74,7 +74,7 @@ def _rich_bar() -> Any:
 
 
 class _Lines:
-    """Lasting work alone, if it is no part of other counted work, as lines of a log."""
+    """Long work that is no part of other counted work, as lines of a log."""
 
     def __init__(self) -> None:
         self._work: Work | None = None

@@ -13,7 +13,7 @@ EXIT_PIPE = 141  # 128 and the number of the signal, as shells have it
 
 
 class ReaderGone(BrokenPipeError):
-    """Whoever read stdout or stderr went away: no fault of the code that was running just then."""
+    """The reader of stdout or stderr closed the pipe; the running code is not at fault."""
 
 
 #: What a runner of continuous integration reads as a command: two colons at the start of a line, after
@@ -27,7 +27,7 @@ def logged(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """A line for people, on stderr."""
+    """Print a line for people on stderr."""
     outer = getattr(sys.stderr, "outer", sys.stderr)  # while a target's own words are dropped
     write(outer, printable_lines(text) + "\n")
 
@@ -48,7 +48,7 @@ def write(stream: IO[str], text: str, *, commands: bool = False) -> None:
 
 
 def is_closed_pipe(error: BaseException) -> bool:
-    """Whether what failed is a write to a closed pipe."""
+    """Return whether the failure is a write to a closed pipe."""
     return isinstance(error, OSError) and error.errno == errno.EPIPE
 
 

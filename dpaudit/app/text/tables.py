@@ -1,4 +1,4 @@
-"""How an accounting, an audit and a ledger read as text."""
+"""An accounting, an audit and a ledger as text."""
 
 import re
 from collections import Counter
@@ -112,12 +112,12 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     if accounting.overview.failed > named.total():
         lines.append(f"and {accounting.overview.failed - named.total()} more releases")
     if lines and accounting.verdict is Proof.PROVED:
-        lines.append("the total is proved; that a release's own claim is not fails the command all the same")
+        lines.append("the total is proved, but a release's own claim is not, so the command fails")
     return bullets("Not proved", [*lines, *total_shortfall(accounting)])
 
 
 def total_shortfall(accounting: Accounting) -> list[str]:
-    """Why the total claim is not proved; empty where it is, or where nothing is claimed."""
+    """Return why the total claim is not proved; empty if it is proved or nothing is claimed."""
     claim = accounting.claim
     if claim is None or accounting.verdict is not Proof.NOT_PROVED:
         return []
@@ -139,7 +139,7 @@ def premises(claim: Claim | None) -> list[RenderableType]:
 
 
 def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
-    """What is claimed, what was computed, and their ratio."""
+    """Return the claimed and the computed figure, and their ratio."""
     if proved.kind != claimed.kind:
         return f"claimed {claimed}; computed {figure(proved, proved=True)}, which does not imply it"
     computed, stated = leading_figure(proved), leading_figure(claimed)
@@ -150,7 +150,7 @@ def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
 
 
 def release_rows(releases: Sequence[Release]) -> list[list[object]]:
-    """A ledger's releases as they stand there: nothing computed."""
+    """Return a ledger's releases as recorded, without computed figures."""
     return [
         [
             release_words(release),
@@ -164,7 +164,7 @@ def release_rows(releases: Sequence[Release]) -> list[list[object]]:
 
 
 def mechanism_words(mechanism: AnyMechanism) -> str:
-    """A mechanism's kind and parameters; of a table of losses only how long it is."""
+    """Return a mechanism's kind and parameters; for a table of losses only its length."""
     return _words(mechanism.to_json())
 
 
@@ -189,7 +189,7 @@ def sensitivity_words(mechanism: AnyMechanism) -> str:
 
 
 def release_words(release: Release) -> str:
-    """A release's label, how often it was made, and the sample that it names."""
+    """Return a release's label, its number of runs, and its named sample."""
     name = times(release.label, release.count)
     return name if release.sample is None else f"{name} on {release.sample}"
 
@@ -202,7 +202,7 @@ def place_words(release: Release) -> str:
 
 
 def times(label: str, count: int) -> str:
-    """A label, and how often the release was made."""
+    """Return a label and the release's number of runs."""
     return label if count == 1 else f"{label} x{count}"
 
 

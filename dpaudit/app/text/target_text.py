@@ -1,4 +1,4 @@
-"""What an algorithm says about private data is for the person at the terminal: never for a report or a log.
+"""A target's own words may quote private data: they are shown at a terminal, never in a report or a log.
 
 An exception's message, prints and warnings may quote records. They are shown on stderr where that is a
 terminal, or under --show-target-errors; elsewhere, as in continuous integration, only an exception's type,
@@ -37,8 +37,8 @@ def target_errors_option(verb: _Verb) -> _Verb:
         envvar="DPAUDIT_SHOW_TARGET_ERRORS",
         expose_value=False,
         callback=_remember,
-        help="Show on stderr what TARGET prints, warns and raises, which may quote private data, also where "
-        "stderr is no terminal.",
+        help="Show TARGET's output, warnings and exceptions, which may quote private data, even if stderr is "
+        "no terminal.",
     )(verb)
 
 

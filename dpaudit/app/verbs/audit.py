@@ -34,7 +34,7 @@ ZOO_TRIALS = 10_000
 
 
 class _Shared(TypedDict):
-    """What every method takes."""
+    """The arguments that every method takes."""
 
     claim: Claim | None
     delta: float | None
@@ -65,13 +65,13 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     "--method",
     Words(AUDITORS, also=("one-run",)),
     "; ".join(f"{name}: {what}" for name, what in METHODS.items())
-    + ". Default: replay, or sequential for what draws its own noise.",
+    + ". Default: replay, or sequential for a target that draws its own noise.",
 )
 @targets.pair_option
 @option(
     "-o --output folder",
     PATH,
-    f"Where a public pair refutes, write {PAIR} there: it makes the smallest pair found that still does.",
+    f"If a public pair refutes, write {PAIR} to this folder: it makes the smallest refuting pair found.",
     metavar="DIR",
 )
 @option(
@@ -84,7 +84,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     "--library",
     Words(LIBRARIES, also=COMPILED),
     f"TARGET is written for this library ({', '.join(LIBRARIES.own)}) and called with the data alone: "
-    "(data) -> output. The library's noise is drawn by the curator, so that replay sees every query.",
+    "(data) -> output. The curator draws the library's noise, so that replay sees every query.",
     metavar="LIBRARY",
 )
 @targets.parameter_option
@@ -124,7 +124,7 @@ def audit(
     output_format: str,
     where: Processes,
 ) -> None:
-    """Run TARGET on neighbouring data and look for what contradicts its claim or its ledger.
+    """Run TARGET on neighbouring data and look for evidence against its claim or its ledger.
 
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
@@ -222,7 +222,7 @@ def _on_pairs(
 def _require_no_pair(method: str | None, pair: str | None) -> None:
     """Refuse a pair that one run would ignore."""
     if method == "one-run" and pair is not None:
-        why = "one run compares its canaries, and no two data sets"
+        why = "one-run compares its canaries, not two data sets"
         remedy = "leave it out: --canaries says what is inserted"
         raise UsageError("--pair with --method one-run", where="--pair", why=why, remedy=remedy)
 
@@ -232,7 +232,9 @@ def _require_no_exact_ratio(settings: Settings, target: Opened) -> None:
     if settings.score == "exact" and target.plain:
         why = "a likelihood ratio needs the densities of all releases, and these go through no curator"
         remedy = "give a score of the output, or have one learned: logistic, boosting"
-        raise UsageError("--score exact of what draws its own noise", where="--score", why=why, remedy=remedy)
+        raise UsageError(
+            "--score exact for a target that draws its own noise", where="--score", why=why, remedy=remedy
+        )
 
 
 def _require_zoo_options(ctx: click.Context, target: str | None) -> None:

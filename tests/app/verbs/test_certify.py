@@ -68,7 +68,7 @@ def test_a_release_over_its_own_claim_explains_the_exit_code(dpaudit: Any, mine:
         '        data, bound=1.0, mechanism=noise, label="x", claimed=ZCDP(rho=0.1)\n'
         "    )\n"
     )
-    words = "the total is proved; that a release's own claim is not fails the command all the same"
+    words = "the total is proved, but a release's own claim is not, so the command fails"
     target = (own("sums"), "--pair", mine("pair"), "--unit", "row")
     told = dpaudit("certify", *target, "--rho", 0.5)
     assert (told.exit_code, words in " ".join(told.stdout.split())) == (1, True)

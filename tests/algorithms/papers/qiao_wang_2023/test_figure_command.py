@@ -17,7 +17,7 @@ def test_the_page_needs_no_network_and_no_script(dpaudit: Any, tmp_path: Path) -
         r"<script|<link (?!rel=\"icon\" href=\"data:,\")|<img|\bsrc=|@import|url\((?!#)", text
     )
     assert text.count("<svg") == 1
-    assert "What the paper says, and what these runs say" in text
+    assert "The paper's sentences and these runs" in text
 
 
 def test_the_papers_own_experiment_says_that_its_claim_fails(dpaudit: Any, tmp_path: Path) -> None:

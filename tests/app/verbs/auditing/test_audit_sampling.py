@@ -526,4 +526,4 @@ def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
     told = refusal("audit", own("noisy"), "--plain", "--method", "one-run", *pair)
     assert "--pair with --method one-run" in told
     told = refusal("audit", own("noisy"), "--plain", "--score", "exact", *pair)
-    assert "--score exact of what draws its own noise" in told
+    assert "--score exact for a target that draws its own noise" in told
