@@ -25,7 +25,7 @@ _MOST_EDGES: Final = 1000
 def key_columns(
     frame: Frame, unit: str, by: str | Sequence[str], method: str, *more: Kind
 ) -> tuple[str, ...]:
-    """The columns that make groups; of `more` kinds than those that are always keys."""
+    """Return the columns that form groups, of the kinds of keys or of `more` kinds."""
     names = (by,) if isinstance(by, str) else tuple(listed(by, method, "by"))
     for name in names:
         frame.require_column(name, method)
@@ -38,7 +38,7 @@ def key_columns(
 
 
 def value_range(frame: Frame, column: str, lower: float, upper: float, method: str) -> tuple[float, float]:
-    """The bounds as doubles, of a column that there is."""
+    """Return the bounds of an existing column as doubles."""
     frame.require_column(column, method)
     frame.require_kind(column, method, "number", "whole", "boolean")
     for name, given in (("lower", lower), ("upper", upper)):
@@ -57,7 +57,7 @@ def value_range(frame: Frame, column: str, lower: float, upper: float, method: s
 
 
 def bin_edges(frame: Frame, column: str, edges: Sequence[float]) -> tuple[float, ...]:
-    """A histogram's edges as doubles, in increasing order."""
+    """Return a histogram's edges as doubles, in increasing order."""
     found = listed(edges, "histogram", "edges")
     if not 2 <= len(found) <= _MOST_EDGES:
         remedy = f"give 2 to {_MOST_EDGES} public numbers, in increasing order"
@@ -68,7 +68,7 @@ def bin_edges(frame: Frame, column: str, edges: Sequence[float]) -> tuple[float,
 
 
 def _require_keys(frame: Frame, name: str, values: list[Any]) -> None:
-    """Raise `InvalidParameter` unless all values are such as the column holds."""
+    """Raise `InvalidParameter` unless all values have the column's type."""
     kind = frame.kinds[name]
     least, most = (-(2**63), 2**63 - 1) if kind == "whole" else (-LARGEST_EXACT, LARGEST_EXACT)
     if far := [each for each in values if type(each) is int and not least <= each <= most]:
@@ -95,7 +95,7 @@ def _require_keys(frame: Frame, name: str, values: list[Any]) -> None:
 
 
 def group_keys(frame: Frame, names: tuple[str, ...], keys: Any) -> tuple[Key, ...]:
-    """The groups that are answered, each once, in the order given."""
+    """Return the released groups, each once, in the given order."""
     if isinstance(keys, Mapping):
         if set(keys) != set(names):
             what = f"keys for {', '.join(map(repr, keys))}"
@@ -122,18 +122,18 @@ def group_keys(frame: Frame, names: tuple[str, ...], keys: Any) -> tuple[Key, ..
 
 
 def listed(given: Any, method: str, name: str) -> list[Any]:
-    """What a list or a series holds; raises `InvalidParameter` for what would give something else."""
+    """Return the values of a list or a series; raise `InvalidParameter` for other types."""
     strange = isinstance(given, str | bytes | Mapping) or hasattr(given, "columns")
     if isinstance(given, Iterable) and not strange:
         return list(given)
     what, remedy = f"a {type(given).__name__} is no list", "give a list, or one column as a series"
     why = "a frame gives the names of its columns, and a dictionary its own names"
     if isinstance(given, str | bytes):
-        what, why = f"{given!r} is a text, not a list", "it would be taken letter by letter"
+        what, why = f"{given!r} is a text, not a list", "it would be read letter by letter"
         remedy = f"give a list: {name}=[{given!r}]"
     raise InvalidParameter(what, where=f"{method}({name}=)", why=why, remedy=remedy)
 
 
 def _plain(key: Any) -> Any:
-    """A key of numpy or PyArrow as Python's own value."""
+    """Return a key of numpy or PyArrow as a Python value."""
     return key.item() if isinstance(key, np.generic) else key.as_py() if hasattr(key, "as_py") else key

@@ -1,4 +1,4 @@
-"""What a caller may have meant by a method that a table does not have."""
+"""Suggestions for methods that a table does not have."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -23,7 +23,7 @@ _BEFORE: Final = ("merge", "join", "filter", "query", "where", "assign", "with_c
 
 
 def no_such(name: str, known: Iterable[str]) -> str:
-    """The words for a method that there is not."""
+    """Return the message for a method that does not exist."""
     methods = list(known)
     meant = _MEANT.get(name)
     if name in _BEFORE:

@@ -1,4 +1,4 @@
-"""Exact sums of rows of which each unit contributes a bounded part, and noisy releases of them."""
+"""Exact sums over rows with bounded contributions per unit, and noisy releases of these sums."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ B = TypeVar("B", bound="Bounded")
 
 
 class Releases(Protocol):
-    """What a table needs of a curator."""
+    """The curator's interface that a table uses."""
 
     ledger: Ledger
     lock: threading.RLock
@@ -63,7 +63,7 @@ class Releases(Protocol):
 
 @dataclass(frozen=True)
 class Bounded:
-    """A data frame of which every unit contributes a bounded part; `Table` says what each field is."""
+    """A data frame with bounded contributions per unit; `Table` describes each field."""
 
     curator: Releases
     frame: Frame
@@ -81,19 +81,19 @@ class Bounded:
 
 
 def in_groups(of: B, by: str | Sequence[str], keys: Any) -> B:
-    """The same rows in groups; see `Table.group_by`."""
+    """Return the same rows in groups; see `Table.group_by`."""
     names = key_columns(of.frame, of.unit, by, "group_by", "number")
     return replace(of, keys=names, groups=group_keys(of.frame, names, keys))
 
 
 def unit_groups(of: Bounded) -> int | None:
-    """In how many groups a unit is at most."""
+    """Return the largest number of groups per unit."""
     bounds = [each for each in (of.groups_per_unit, of.rows_per_unit) if each is not None]
     return min([*bounds, len(of.groups)]) if bounds else None
 
 
 def unit_reach(of: Bounded, measure: Measure, shift: int = 0, *, one_cell: bool | None = None) -> Reach:
-    """What a unit's rows add up to, each counted from `shift` steps."""
+    """Return the bound on one unit's contribution, each row counted from `shift` steps."""
     low, high = (each - shift for each in measure.steps)
     step = Fraction(2) ** measure.exponent
     return Reach(
@@ -115,7 +115,7 @@ def release_noise(
     *,
     one_cell: bool | None = None,
 ) -> Gaussian | Laplace:
-    """The least noise on a measure that keeps its release within the cost."""
+    """Return the least noise for a measure whose release stays within the cost."""
     where, reach = f"release {label!r}", unit_reach(of, measure, shift, one_cell=one_cell)
     return least_noise(cost, lambda norm: reach.sensitivity(of.relation, norm, where), where)
 
@@ -127,7 +127,7 @@ def exact_sums(
     by: tuple[str, ...] = (),
     groups: tuple[Key, ...] = (),
 ) -> Sums:
-    """What the rows add up to, exactly, in the table's groups, or in some or all of other columns."""
+    """Return the exact sums in the table's groups, or in some or all groups of other columns."""
     require_known_units(of.frame, of.unit)
     keys, known = by or of.keys, None
     if listed := groups if by else of.groups if of.keys else ():
@@ -154,7 +154,7 @@ def exact_sums(
 def _read_as(
     of: Bounded, name: str, keys: tuple[str, ...], given: Mapping[str, Sequence[Any]] | None
 ) -> Kind:
-    """What a column is read as: the same in every type that pandas could infer.
+    """Return the kind as which a column is read: the same for every type that pandas could infer.
 
     `given` are the keys' public values, whose type decides how objects are read; None if keys are chosen.
     """
@@ -176,7 +176,7 @@ def release_measure(of: Bounded, measure: Measure, label: str, cost: AnyGuarante
 
 
 def by_group(of: Bounded, found: list[Any]) -> Answer:
-    """One number or list for each group, under its key; the only one where there are no groups."""
+    """Return one number or list for each group, under its key; without groups, the only one."""
     if not of.keys:
         return found[0]
     names = (group[0] if len(of.keys) == 1 else group for group in of.groups)
@@ -184,10 +184,10 @@ def by_group(of: Bounded, found: list[Any]) -> Answer:
 
 
 def query_words(of: Bounded, what: str) -> str:
-    """A query in words, as its label."""
+    """Return a query in words, as its label."""
     return f"{what} by {', '.join(of.keys)}" if of.keys else what
 
 
 def cell_sums(sums: Sums, cell: Key) -> list[int]:
-    """A cell's sums; 0 where it has no rows."""
+    """Return a cell's sums; 0 without rows."""
     return sums.get(cell) or [0] * len(next(iter(sums.values()), [0] * 8))

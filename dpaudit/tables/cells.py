@@ -1,4 +1,4 @@
-"""Cells of pandas' objects, each read by its own value: as it is, as text, or as a number."""
+"""Cells of pandas object columns, each read by its own value: unchanged, as text, or as a number."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def text(value: object) -> str | None:
 
 
 def cell(value: Any) -> str | float | None:
-    """One of pandas' objects: a text, a number or yes or no as a double, or no value.
+    """Return one pandas object: a text, a number or boolean as a double, or no value.
 
-    All numbers that are equal are the same: of 1.5 and its decimal pandas' categories keep the first.
+    Equal numbers give the same value: pandas' categories keep only the first of 1.5 and Decimal("1.5").
     """
     real: Any = value
     if type(value) is str:
@@ -56,7 +56,7 @@ def cell(value: Any) -> str | float | None:
 
 
 def word(value: Any) -> str | None:
-    """One of pandas' objects as text; None for no value, and for what has no text of its own.
+    """Return one pandas object as text; None for a missing value or an object without a text.
 
     Equal numbers have one text, the shortest: 1, 1.0 and True are "1".
     """
@@ -73,7 +73,7 @@ def word(value: Any) -> str | None:
 
 
 def amount(value: Any) -> float:
-    """One of pandas' objects as a number, also where it is written as text; NaN for all else."""
+    """Return one pandas object as a number, parsed if it is text; NaN for everything else."""
     found = cell(value)
     if isinstance(found, str):
         try:

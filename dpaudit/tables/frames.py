@@ -1,4 +1,4 @@
-"""A data frame of any engine: what its columns hold, and where its sums are computed."""
+"""A data frame of any engine: its columns' types, and the place where its sums are computed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Frame:
     """A data frame.
 
     Attributes:
-        native: the engine's own; DuckDB's of an Ibis table.
-        columns: what each column holds, as narwhals names it.
-        kinds: the same for those that can be a unit, a key or a number.
+        native: the engine's own frame; for an Ibis table, DuckDB's.
+        columns: each column's type, as narwhals names it.
+        kinds: the types of the columns that can be a unit, a key or a number.
         engine: ``local`` for rows in memory, ``windows`` for an engine with window functions, ``partitions``
             for Dask.
     """
@@ -47,7 +47,7 @@ class Frame:
     given: Any = None
 
     def sums(self, plan: Plan) -> Sums:
-        """What a plan asks for, in Python's integers."""
+        """Return the sums of a plan as Python integers."""
         if self.engine == "partitions":
             from dpaudit.tables import partitions
 
@@ -68,7 +68,7 @@ class Frame:
         return windows.sums(frame, plan)
 
     def missing(self, column: str) -> int:
-        """How many rows have no value in a column."""
+        """Return the number of rows without a value in a column."""
         if column not in self.counted:
             self.counted[column] = self._missing(column)
         return self.counted[column]
@@ -92,7 +92,7 @@ class Frame:
         return int(found.collect().rows()[0][0] or 0)
 
     def require_column(self, column: object, what: str) -> str:
-        """The name; raises `InvalidParameter` where there is no such column."""
+        """Return the name; raise `InvalidParameter` if there is no such column."""
         if isinstance(column, str) and column in self.columns:
             return column
         remedy = "the table has no columns: give it those that it has with rows, and no rows"
@@ -102,7 +102,7 @@ class Frame:
         raise InvalidParameter(f"the table has no column {column!r}", where=what, why=why, remedy=remedy)
 
     def require_kind(self, column: str, what: str, *kinds: Kind) -> Kind:
-        """What a column holds; raises `InvalidParameter` for anything else than one of `kinds`."""
+        """Return a column's type; raise `InvalidParameter` unless it is one of `kinds`."""
         found = self.kinds.get(column)
         if found is not None and found in kinds:
             return found
@@ -124,7 +124,7 @@ class Frame:
 
 
 def _as_text(native: Any, column: str) -> str:
-    """The line that makes text of a column, in the words of its engine."""
+    """Return the line of code that converts a column to text, for its engine."""
     match type(native).__module__.partition(".")[0].lstrip("_"):
         case "polars":
             return f"frame.with_columns(pl.col({column!r}).cast(pl.String))"
@@ -139,7 +139,7 @@ def _as_text(native: Any, column: str) -> str:
 
 
 def opened(frame: Any) -> Frame:
-    """A data frame, or what a function without arguments returns, as a `Frame`.
+    """Return a data frame, or the result of a function without arguments, as a `Frame`.
 
     Raises:
         InvalidParameter: it is none that narwhals reads, or narwhals is not installed.
@@ -176,7 +176,7 @@ def opened(frame: Any) -> Frame:
 
 
 def _of_ibis(table: Any) -> Any:
-    """The same rows as a relation of DuckDB, for which Ibis writes the query."""
+    """Return the same rows as a DuckDB relation; Ibis writes the query."""
     import ibis
 
     backend = table.get_backend()
@@ -208,7 +208,7 @@ def _described(
 
 
 def _holds_text(native: Any, name: str) -> bool:
-    """False for a dictionary of PyArrow's whose values are no text."""
+    """Return False for a PyArrow dictionary with values other than text."""
     import narwhals as nw
 
     if not nw.dependencies.is_pyarrow_table(native):
@@ -218,7 +218,7 @@ def _holds_text(native: Any, name: str) -> bool:
 
 
 def _holds_objects(dtype: Any) -> bool:
-    """Whether a column of pandas is read cell by cell.
+    """Return whether a pandas column is read cell by cell.
 
     These are objects, categories and Arrow's dictionaries of other values than text, Dask's categories that
     are not known, and complex numbers and long doubles, which one cell can make of a column of doubles.
@@ -250,7 +250,7 @@ def _kind(dtype: nw.dtypes.DType) -> Kind | None:
 
 
 def require_known_units(frame: Frame, unit: str) -> None:
-    """Raise `DataError` where a row belongs to nobody."""
+    """Raise `DataError` if a row has no unit."""
     number = frame.missing(unit)
     if number:
         what = f"{number} row{' has' if number == 1 else 's have'} no {unit!r}"

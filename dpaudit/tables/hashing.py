@@ -1,11 +1,11 @@
 """A keyed public hash of values that every engine computes alike, from whole numbers below 2^63.
 
 It decides which rows and groups of a unit are kept. It is not secret, and no proof rests on its quality:
-where two hashes are equal, the values themselves decide. All products stay below 2^62, so that engines
+if two hashes are equal, the values themselves decide. All products stay below 2^62, so that engines
 which wrap round, promote or raise past 2^63 agree.
 
-A cell's part in a row's hash follows from its value and its column's name, never from the column's type,
-which pandas changes for the cell of one unit: 1, 1.0 and True are one number, and a missing value adds
+A cell's contribution to a row's hash depends on its value and its column's name, never on the column's type,
+which one unit's cell can change in pandas: 1, 1.0 and True are one number, and a missing value adds
 nothing, as if there were no such column.
 """
 
@@ -40,7 +40,7 @@ class Hash:
         return np.array(codes, dtype=np.int64).reshape(-1, 2)
 
     def of_whole(self, x: Any, i: int) -> Any:
-        """One code of whole numbers, as an array or an expression; `i` is which of the two."""
+        """Return code number `i` of the two codes of whole numbers, as an array or an expression."""
         p = PRIMES[i]
         # Twice: a remainder is below 0 in some engines.
         return ((x % p + p) % p) * self._constant(0, i) % p
@@ -67,7 +67,7 @@ class Hash:
         return (x * x % PRIMES[i] + one * self._constant(4, i) % PRIMES[i]) % PRIMES[i]
 
     def both(self, one: Any, other: Any, i: int) -> Any:
-        """All steps at once, of arrays."""
+        """Apply all steps to arrays."""
         x = self.begun(one, other, i)
         for each in (other, one, other):
             x = self.mixed(x, each, i)

@@ -1,4 +1,4 @@
-"""The names and types of a frame's columns as plain values, and frames that are made anew from them.
+"""The names and types of a frame's columns as plain values, and new frames made from them.
 
 A frame says more than its columns' names and types: category levels, an index and its name, attributes,
 metadata of schemas and fields, dictionaries, comments. One unit can decide each of these. A `Layout` holds
@@ -27,7 +27,7 @@ _PLAIN_EXTENSIONS: Final = {"arrow.uuid", "arrow.json", "arrow.bool8"}
 
 @dataclass(frozen=True)
 class Layout:
-    """What a frame's columns are called, and what they hold.
+    """The names and types of a frame's columns.
 
     Attributes:
         engine: a key of `_ENGINES`.
@@ -45,7 +45,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Layout:
-        """A layout of what `to_json` returned."""
+        """Return the layout that `to_json` described."""
         return cls(
             plain["engine"], tuple((name, own) for name, own in plain["columns"]), tuple(plain["index"])
         )
@@ -258,7 +258,7 @@ def polars_type(name: str, dtype: Any) -> Type:
 
 
 def polars_dtype(own: Type, enum: Any = None) -> Any:
-    """A type of Polars; an enumeration has no values, or is of another type."""
+    """Return a Polars type; an enumeration has no values or becomes another type."""
     pl: Any = importlib.import_module("polars")
 
     match own:
@@ -289,7 +289,7 @@ def _of_duckdb(relation: Any) -> Layout:
 
 
 def duckdb_type(dtype: Any) -> Type:
-    """A type in SQL; a text in the place of an enumeration, whose values are levels."""
+    """Return a type in SQL; text replaces an enumeration, because its values are levels."""
     match dtype.id:
         case "enum":
             return "VARCHAR"
@@ -315,7 +315,7 @@ def quoted(name: str) -> str:
 
 
 def _duckdb_frame(layout: Layout) -> Any:
-    """A relation on a connection of its own, which knows nothing of the data's file."""
+    """Return a relation on a separate connection without access to the data's file."""
     duckdb = importlib.import_module("duckdb")
     parts = ", ".join(f"CAST(NULL AS {own}) AS {quoted(name)}" for name, own in layout.columns)
     return duckdb.connect().sql(f"SELECT {parts} WHERE false")

@@ -46,7 +46,7 @@ def _same(native: Any) -> Any:
 
 
 def _own(levels: Iterable[Any], used: Iterable[Any]) -> list[Any]:
-    """The levels that rows have, in the data's order, and then new ones."""
+    """Return the levels that occur in rows, in the data's order, followed by new ones."""
     known, present = list(levels), {each for each in used if each is not None}
     return [each for each in known if each in present] + sorted(present - set(known))
 
@@ -199,7 +199,7 @@ def _cast(relation: Any, types: dict[str, str]) -> Any:
 
 
 def _without_metadata(frame: Any) -> Any:
-    """A frame of PySpark whose columns have lost their metadata, such as labels of a model."""
+    """Return a PySpark frame without column metadata, for example a model's labels."""
     column = importlib.import_module("pyspark.sql.functions").col
     names: Sequence[str] = frame.columns
     # Without any metadata an alias keeps its column's.

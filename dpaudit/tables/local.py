@@ -1,4 +1,4 @@
-"""Bounded sums of rows that are in memory: of a data frame, or of all rows of some units of a larger one."""
+"""Bounded sums of rows in memory: a whole data frame, or all rows of some units of a larger frame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Column:
     """A column of n rows.
 
     Attributes:
-        kind: what it is read as.
+        kind: the kind as which it is read.
         order: [n], equal where values are equal, and in the values' own order.
         missing: [n], whether there is no value.
         distinct: for text and objects, the values in order, numbers first.
@@ -34,7 +34,7 @@ class Column:
     distinct: tuple[str | float, ...] = ()
 
     def at(self, rows: Any) -> Column:
-        """The same column of some of the rows."""
+        """Return the column for some of the rows."""
         return Column(self.kind, self.order[rows], self.missing[rows], self.distinct)
 
     def codes(self, hashed: Hash, i: int) -> Whole:
@@ -51,7 +51,7 @@ class Column:
         return np.where(self.missing, MISSING, codes)
 
     def within(self, known: Collection[Any] | None) -> NDArray[np.bool_]:
-        """Which rows are in a group: [n]; of those that are known, or of any."""
+        """Return which rows are in a group, [n]: in a known group, or in any."""
         if known is None:
             return ~self.missing
         if self.kind in {"text", "objects"}:
@@ -61,7 +61,7 @@ class Column:
         return ~self.missing & np.isin(self.order, np.array(sorted(map(int, known)), dtype=np.int64))
 
     def value(self, row: int) -> Any:
-        """A value of a key as it is in the answer."""
+        """Return a key's value as the answer shows it."""
         found = self.order[row]
         if self.kind in {"text", "objects"}:
             return self.distinct[int(found)]
@@ -69,7 +69,7 @@ class Column:
 
 
 def column(series: nw.Series[Any], kind: Kind) -> Column:
-    """A column as it is in a data frame."""
+    """Return a column as in a data frame."""
     if kind == "amounts":
         numbers = np.array([cells.amount(each) for each in series.to_list()], dtype=np.float64)
         return Column("number", numbers, np.isnan(numbers))
@@ -101,7 +101,7 @@ def _in_order(value: Any) -> tuple[bool, Any]:
 
 @dataclass(frozen=True)
 class Bounded:
-    """The rows that are kept: their columns, and the numbers of each row's unit and group, [n]."""
+    """The kept rows: their columns, and each row's unit number and group number, [n]."""
 
     held: dict[str, Column]
     units: Whole
@@ -109,12 +109,12 @@ class Bounded:
 
 
 def sums(frame: nw.DataFrame[Any], plan: Plan) -> Sums:
-    """What a plan asks for, of a frame that holds all rows of the units that are in it."""
+    """Return a plan's sums for a frame that has all rows of its units."""
     return added(bounded(frame, plan), plan)
 
 
 def bounded(frame: nw.DataFrame[Any], plan: Plan) -> Bounded:
-    """The rows that a plan keeps, whatever it adds up."""
+    """Return the rows that a plan keeps; its measures do not matter."""
     held = {name: column(frame[name], kind) for name, kind in plan.columns}
     kept = np.flatnonzero(_counted(held, plan))
     held = {name: each.at(kept) for name, each in held.items()}
@@ -156,7 +156,7 @@ def _first(units: Whole, cell: Whole) -> Whole:
 
 
 def _places(units: Whole) -> Whole:
-    """Of sorted units, each entry's place among those of its unit: 0, 1, ..."""
+    """Return each entry's position within its unit, for sorted units: 0, 1, ..."""
     starts = np.flatnonzero(np.diff(units, prepend=-1))
     return np.arange(len(units)) - np.repeat(starts, np.diff(starts, append=len(units)))
 
@@ -164,7 +164,7 @@ def _places(units: Whole) -> Whole:
 def _of_few_groups(
     held: dict[str, Column], plan: Plan, hashed: Hash, units: Whole, cell: Whole, first: Whole
 ) -> NDArray[np.bool_]:
-    """Which rows are in the groups that are kept of their unit."""
+    """Return which rows are in their unit's kept groups."""
     some = {name: held[name].at(first) for name in (plan.unit, *plan.keys)}
     joined = [hashed.joined({name: some[name].codes(hashed, i) for name in plan.keys}, i) for i in range(2)]
     mixed = [hashed.both(some[plan.unit].codes(hashed, i), joined[i], i) for i in range(2)]
@@ -176,7 +176,7 @@ def _of_few_groups(
 
 
 def _few_rows(held: dict[str, Column], plan: Plan, hashed: Hash, units: Whole) -> Whole:
-    """The rows that are kept of each unit."""
+    """Return the kept rows of each unit."""
     most = plan.rows_per_unit
     assert most is not None  # noqa: S101  (called only then)
     many = np.bincount(units, minlength=1)[units] > most

@@ -1,4 +1,4 @@
-"""How much one unit moves what is added up, and the least noise that keeps a release within its cost."""
+"""The sensitivity of a sum to one unit, and the least noise that keeps a release within its cost."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dpaudit.mechanisms import Gaussian, Laplace
 
 @dataclass(frozen=True)
 class Reach:
-    """What the rows of one unit add to all cells together, at most.
+    """The bound on one unit's contribution to all cells together.
 
     Attributes:
-        rows: how many rows.
-        cells: in how many cells; None where nothing bounds it.
-        low: of one row, at least: below 0, or 0.
-        high: of one row, at most: above 0, or 0.
-        single: whether a unit adds to one cell no more than one row does.
-        one_cell: whether there is one cell in all.
+        rows: number of rows.
+        cells: number of cells; None if unbounded.
+        low: least value of one row, at most 0.
+        high: largest value of one row, at least 0.
+        single: whether a unit adds at most one row to each cell.
+        one_cell: whether there is only one cell.
     """
 
     rows: int | None
@@ -35,7 +35,7 @@ class Reach:
     one_cell: bool = False
 
     def sensitivity(self, relation: Neighbouring, norm: Norm, where: str) -> float:
-        """By how much the sums of neighbouring tables differ at most, rounded up.
+        """Return the largest difference between the sums of neighbouring tables, rounded up.
 
         The sums of r rows of magnitude m have L1 and L2 norm at most r m, in one cell or in many. One row in
         each of k cells gives k m and sqrt(k) m. A table of one cell differs by a difference of two numbers
@@ -66,7 +66,7 @@ class Reach:
 
 
 def _root_above(square: Fraction) -> float:
-    """A double that is not below the root of a number, at most a few places above it."""
+    """Return a double at or a few places above the square root of a number."""
     if square == 0:
         return 0.0
     shift = 2 * (60 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
@@ -86,7 +86,7 @@ def _as_double(number: Fraction) -> float:
 
 
 def least_noise(cost: AnyGuarantee, sensitivity: Callable[[Norm], float], where: str) -> Gaussian | Laplace:
-    """Gaussian noise for a cost in rho or mu, Laplace noise for a pure epsilon; sensitivities are derived.
+    """Return Gaussian noise for a cost in rho or mu, Laplace noise for a pure epsilon; derive sensitivities.
 
     Raises:
         InvalidParameter: the cost is none of the three, or 0, or the sensitivity is 0 or too large.
@@ -117,7 +117,7 @@ def least_noise(cost: AnyGuarantee, sensitivity: Callable[[Norm], float], where:
 
 
 def share(cost: AnyGuarantee, parts: int, where: str) -> AnyGuarantee:
-    """One of equal parts that compose to a cost, rounded down."""
+    """Return one of several equal parts that compose to a cost, rounded down."""
     match cost:
         case PureDP():
             return PureDP(epsilon=_below(Fraction(cost.epsilon) / parts))
@@ -135,7 +135,7 @@ def _below(number: Fraction) -> float:
 
 
 def choice_epsilon(cost: AnyGuarantee, where: str) -> float:
-    """The range of log weights of one choice that costs so much: epsilon, or the root of 8 rho.
+    """Return the range of log weights of one choice with this cost: epsilon, or the square root of 8 rho.
 
     Source: Cesar and Rogers 2021, Theorem 1: bounded range epsilon is epsilon^2/8-zCDP.
     """

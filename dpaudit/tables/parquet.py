@@ -1,4 +1,4 @@
-"""Parquet files, of which a few bytes can stand for any number of rows."""
+"""Parquet files: a few bytes can encode any number of rows."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def _least_bits(dtype: Any) -> int:
 
 def _too_large(where: str, rows: int, remedy: str) -> DataError:
     what = f"{rows} rows, which take more than {MOST_BYTES / 2**30:g} GiB in memory"
-    why = "a Parquet file of a few bytes can stand for any number of rows"
+    why = "a Parquet file of a few bytes can encode any number of rows"
     return DataError(what, where=where, why=why, remedy=remedy)

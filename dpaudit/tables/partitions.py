@@ -1,4 +1,4 @@
-"""The same sums on a cluster: rows are sent to where all others of their unit are, and bounded there."""
+"""The same sums on a cluster: all rows of a unit are sent to one partition and bounded there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOGETHER: Final = 16
 
 
 def sums(frame: Any, plan: Plan) -> Sums:
-    """What a plan asks for, of a Dask data frame: over the network go the plan's columns, and the sums."""
+    """Return a plan's sums for a Dask data frame: only the plan's columns and the sums cross the network."""
     from dask.delayed import delayed
 
     rows = frame[[name for name, _ in plan.columns]]

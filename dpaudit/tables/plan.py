@@ -1,4 +1,4 @@
-"""What is asked of a table: bounded rows, in cells, and whole numbers that are added up in each."""
+"""A query on a table: bounded rows in cells, and the whole numbers summed in each cell."""
 
 import math
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ LOG2_STEPS: Final = 30
 
 @dataclass(frozen=True)
 class Measure:
-    """A whole number of every row, to be added up.
+    """A whole number of every row, which a query sums.
 
     ``rows`` is 1, ``units`` is 1 for one row of each unit in each group, ``known`` is 1 where the column has
     a value, ``value`` is that value in steps of a grid, and ``square`` its squared distance from `center`.
 
     Attributes:
         column: whose value.
-        lower: to which values are raised first.
-        upper: to which they are lowered.
-        center: of squares.
-        exponent: of the grid, 2^exponent.
+        lower: smaller values are raised to it first.
+        upper: larger values are lowered to it.
+        center: center of the squared distances.
+        exponent: exponent of the grid 2^exponent.
     """
 
     what: Literal["rows", "units", "known", "value", "square"]
@@ -50,7 +50,7 @@ class Measure:
 
     @property
     def steps(self) -> tuple[int, int]:
-        """The least and the largest whole number of one row that has a value."""
+        """Return the least and the largest whole number of a row with a value."""
         if self.what not in {"value", "square"}:
             return 0, 1
         step = Fraction(2) ** self.exponent
@@ -63,12 +63,12 @@ class Measure:
 
     @property
     def most(self) -> Fraction:
-        """How much one row adds at most, as a number: the largest magnitude."""
+        """Return the largest magnitude that one row adds."""
         return max(abs(each) for each in self.steps) * Fraction(2) ** self.exponent
 
 
 def value(column: str, lower: float, upper: float) -> Measure:
-    """A column's values between two bounds, on the grid that follows from the bounds."""
+    """Return a column's values between two bounds, on the grid that the bounds determine."""
     return Measure("value", column, lower, upper, exponent=_grid(max(abs(lower), abs(upper))))
 
 
@@ -100,20 +100,20 @@ class Bins:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which rows are kept, in which cells they are, and what is added up.
+    """The kept rows, their cells, and the summed measures.
 
     Attributes:
-        unit: the column that says whose row it is.
+        unit: the column with each row's unit.
         columns: all columns whose values decide which rows are kept, with what they are read as, in order of
             their names; the unit's and the keys' are among them. All others but text and objects are read as
             doubles, yes or no included.
-        keys: the columns whose values make a group.
+        keys: the columns whose values form a group.
         groups: for each key the values that count, in any order; None for all values but missing ones.
-        rows_per_unit: how many rows of a unit are kept; None for all.
-        groups_per_unit: how many groups of a unit are kept; None for all.
-        hash_key: of the public hash that chooses rows and groups.
-        measures: what is added up.
-        bins: a further part of the cell.
+        rows_per_unit: number of rows kept per unit; None for all.
+        groups_per_unit: number of groups kept per unit; None for all.
+        hash_key: key of the public hash that chooses rows and groups.
+        measures: the summed values.
+        bins: bins that divide each group into further cells.
     """
 
     unit: str

@@ -50,7 +50,7 @@ _MOST_PARTS: Final = 2**16
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Quantiles as whole numbers `places` of `parts`, increasing, and how many candidates there are."""
+    """Increasing quantiles `places`/`parts` in whole numbers, and the number of candidates."""
 
     places: tuple[int, ...]
     parts: int
@@ -58,7 +58,7 @@ class Quantiles:
 
     @classmethod
     def of(cls, given: Sequence[float], candidates: int) -> Self:
-        """Quantiles as a caller gives them.
+        """Return the quantiles that a caller gave.
 
         Raises:
             InvalidParameter: none, not between 0 and 1, not increasing, or too many choices.
@@ -100,7 +100,7 @@ class Quantiles:
             raise InvalidParameter(what, where="quantile(candidates=)", why=why, remedy=remedy)
 
     def score_sensitivity(self, rows: int, relation: Neighbouring) -> float:
-        """How far `rows` rows of a unit move a score at most, in 1/`parts`."""
+        """Return the largest change of a score by `rows` rows of a unit, in 1/`parts`."""
         if relation is Neighbouring.REPLACE_ONE:
             return float(2 * self.parts * rows)
         gaps = [b - a for a, b in itertools.pairwise((0, *self.places, self.parts))]
@@ -113,13 +113,13 @@ class Quantiles:
         return flat.reshape(-1, len(self.places))
 
     def scores(self, choices: NDArray[Any], below: Array, up_to: Array, total: int) -> Array:
-        """Every choice's score, times `parts`.
+        """Return every choice's score, times `parts`.
 
         Args:
             choices: as `choices` returns them.
-            below: [candidates], how many values are below each candidate.
-            up_to: [candidates], how many are not above it.
-            total: how many values there are.
+            below: [candidates], number of values below each candidate.
+            up_to: [candidates], number of values not above it.
+            total: number of values.
 
         Returns:
             [choices], whole numbers.

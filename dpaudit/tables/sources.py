@@ -1,4 +1,4 @@
-"""Data that every run opens for itself, and neighbouring tables that are made of them."""
+"""Data that every run opens itself, and neighbouring tables made from them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WORDS: Final[dict[Change, str]] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What neighbours of a table are made of: private, like the table.
+    """The facts from which a table's neighbours are made: private, like the table.
 
     Attributes:
         units: those with the most rows, the first one with the most of all.
@@ -86,7 +86,7 @@ def frame_pairs(data: Any, claim: Claim | None) -> Sequence[Pair]:
 
 
 def facts(data: Any, unit: str | None) -> Facts | None:
-    """What is needed for a table's neighbours; None where data are no table that has the unit as a column."""
+    """Return the facts for a table's neighbours; None unless data are a table with the unit as a column."""
     if unit is None or not _warmed():
         return None
     if not isinstance(data, Deferred):
@@ -98,7 +98,7 @@ def facts(data: Any, unit: str | None) -> Facts | None:
 
 
 def neighbours(data: Any, unit: str, known: Facts, relation: Neighbouring) -> Iterator[tuple[Any, Any, str]]:
-    """Pairs of tables that differ in the unit with the most rows, and what differs."""
+    """Return pairs of tables that differ in the unit with the most rows, each with its difference."""
     changes: tuple[Change, ...] = ("everyone", "high", "low", "strange")
     about = "the unit with the most rows"
     if relation is Neighbouring.REPLACE_ONE:
@@ -121,7 +121,7 @@ def empty(known: Facts) -> Any:
 
 
 def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
-    """The rows of a few units, of which the first one's have changed."""
+    """Return the rows of a few units; the first unit's rows are changed."""
     import narwhals as nw
 
     with _quietly():
@@ -176,7 +176,7 @@ def changed(data: Any, unit: str, known: Facts, change: Change) -> Any:
 
 
 def _by_bytes(frame: Any, unit: str) -> Any:
-    """With units that are the same only where their bytes are, as in a `Table`, in any collation."""
+    """Return the frame with units compared by their bytes, as in a `Table`, under any collation."""
     import narwhals as nw
 
     if not frame.implementation.is_duckdb() or frame.collect_schema()[unit] != nw.String:
@@ -215,7 +215,7 @@ def _may_be_missing(frame: Any, name: str) -> bool:
 
 
 def _extreme(dtype: Any, sign: int) -> Any:
-    """A number that is large for its type; None for what is no number."""
+    """Return a number that is large for its type; None for other types."""
     if dtype.is_float():
         return sign * 1e30
     if not dtype.is_integer():
@@ -235,7 +235,7 @@ def _warmed() -> bool:
 
 
 def _facts(data: Any, unit: str) -> Facts | None:
-    """As `facts`, of data that are at hand."""
+    """Return `facts` of data in memory."""
     import narwhals as nw
 
     with _quietly():
@@ -321,7 +321,7 @@ def _unopened(error: Exception) -> DataError:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the notice that Dask's support moves to a package of its own."""
+    """Suppress the notice that Dask's support moves to a separate package."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield

@@ -1,11 +1,11 @@
-"""Rows that look like a table's, by MST: marginals through the curator, and rows made of them afterwards.
+"""Synthetic rows by MST: marginals released through the curator, and rows generated from them.
 
-Each column's marginal is measured first. Of each pair of columns, how far its marginal is from what
-independent columns would give is a score, and a spanning tree of pairs is chosen, one after another, by the
-exponential mechanism; their marginals are measured last. Each of the three parts has a third of the cost.
+Each column's marginal is measured first. A pair's score is the distance of its marginal from that under
+independent columns. The exponential mechanism chooses a spanning tree of pairs, one pair at a time. The
+marginals of these pairs are measured last. Each of the three parts has a third of the cost.
 Source: McKenna, Miklau and Sheldon 2021, Winning the NIST Contest, Section 4 (MST).
 
-The rows are made of what was released, by the library mbi, outside of the algorithm.
+The library mbi generates the rows from the released marginals, outside the algorithm.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def require_columns(columns: Any, *, groups: bool) -> tuple[str, ...]:
 
 
 def distance(exact: Sequence[int], one: Marginal, other: Marginal) -> int:
-    """By how many rows a pair's counts differ from those of independent columns with these marginals.
+    """Return how many rows separate a pair's counts from independent columns with these marginals.
 
     Independent counts are rounded, so that one row more moves the distance by 1 at most, exactly.
     """
@@ -113,12 +113,12 @@ def _marginal(grouped: Bounded, cost: AnyGuarantee, label: str) -> Marginal:
 def synthetic_rows(
     measured: Sequence[Marginal], *, rows: int | None = None, seed: int = 0
 ) -> dict[str, list[Any]]:
-    """Rows whose counts are near those measured, column by column; private as `measured` is.
+    """Generate rows with counts near the measured ones; the rows have the privacy of `measured`.
 
     Args:
-        measured: what `Table.marginals` returned.
-        rows: how many; None for as many as were measured, about.
-        seed: of the rows.
+        measured: the result of `Table.marginals`.
+        rows: number of rows; None for about the measured number.
+        seed: seed of the rows.
 
     Raises:
         MissingExtra: the library mbi is not installed.

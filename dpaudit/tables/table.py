@@ -1,4 +1,4 @@
-"""Private group-bys of a data frame, with one unit of privacy a person."""
+"""Private group-bys of a data frame, with a person as the unit of privacy."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from dpaudit.tables.synthetic import Marginal, marginals
 
 @dataclass(frozen=True)
 class Table(Bounded):
-    """A data frame of which every unit contributes a bounded part; made by `Curator.table`.
+    """A data frame with bounded contributions per unit; made by `Curator.table`.
 
-    Nothing is computed before a release. Each release adds up whole numbers where the rows are, and the noise
+    Nothing is computed before a release. Each release sums whole numbers in the data's engine, and the noise
     follows from the bounds, the ledger's relation and the cost.
 
     Attributes:
-        rows_per_unit: how many rows of a unit count; None for all.
-        groups_per_unit: in how many groups they may be; None for any number.
-        keys: the columns that make groups.
-        groups: the groups that are answered, one value for each key.
+        rows_per_unit: number of rows counted per unit; None for all.
+        groups_per_unit: number of groups per unit; None for any number.
+        keys: the columns that form groups.
+        groups: the released groups, one value for each key.
         hash_key: public; it decides which rows and groups of a unit with too many are kept.
     """
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what may have been meant by a method that there is not; raises `AttributeError`."""
+        """Suggest a method for one that does not exist; raise `AttributeError`."""
         known = [own for own in vars(Table) if callable(vars(Table)[own]) and not own.startswith("_")]
         raise AttributeError(no_such(name, known), name=name, obj=self)
 
@@ -67,11 +67,11 @@ class Table(Bounded):
 
     @complete("bound")
     def bound(self, *, rows_per_unit: int | None = None, groups_per_unit: int | None = None) -> Table:
-        """Keep at most so many rows of each unit, in at most so many groups.
+        """Limit the rows and the groups of each unit.
 
         Where a unit has more, a keyed public hash chooses: the same rows for any order of the rows, any split
         of them and any engine. Groups are chosen first, among those that are asked for. A bound that is not
-        given stays what it was.
+        given stays unchanged.
 
         Raises:
             InvalidParameter: neither is given, or one is not a whole number of at least 1.

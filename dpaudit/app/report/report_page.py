@@ -132,8 +132,8 @@ def _plainly(certificate: Certificate) -> str:
     if certificate.experiment is Experiment.REFUTED:
         return (
             "Do not rely on this claim. An experiment contradicts it or this run's ledger: the figures "
-            "below, including the proof's, may not describe the run's real protection. The section Experiments "
-            "gives the findings."
+            "below, including the proof's, may not describe the run's real protection. The section "
+            "Experiments gives the findings."
         )
     if not certificate.all_proved:
         return f"Do not rely on this claim. {_why_not(certificate)}" + _odds(certificate)
@@ -181,7 +181,7 @@ def _odds(certificate: Certificate) -> str:
         f"and has to tell whether it was {RELATIONS[certificate.neighbouring]}, with both equally likely "
         f"beforehand, is right in at most {success:g} of 100 cases; blind guessing is right in 50."
     )
-    return words + (" This figure alone means almost no protection." if success >= 99.0 else "")
+    return words + (" This figure alone means next to no protection." if success >= 99.0 else "")
 
 
 def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:

@@ -79,7 +79,7 @@ def test_a_card_promises_nothing_that_does_not_hold() -> None:
     assert "No audit bounded epsilon from below." in card(step=whole)
     refuted = FOUND.model_copy(update={"findings": (Finding(kind="leak", detail="it differs"),)})
     text = card(4, refuted, step=whole)
-    assert "No figure here is to be relied on" in text
+    assert "Do not rely on any figure here" in text
     assert "The audit refuted the claim or the ledger" in text
     assert "Not to be published: " in text
     less = Claim(ApproxDP(epsilon=0.1, delta=1e-5), unit="record", neighbouring=CLAIM.neighbouring)
