@@ -27,9 +27,9 @@ AUDITS, LEVEL = 1000, 0.05
 _AT_ONCE = 50
 
 INTRODUCTION = """
-Every method, on a mechanism whose claim is true and as tight as can be: {audits:,} audits with seeds of their own,
-at confidence 0.95. An audit errs if it refutes the claim or its bound lies above the truth. The interval is
-the exact one of the rate at 95% (Clopper and Pearson); the rate may be 5%.
+For each method, {audits:,} audits with different seeds test a true and tight claim at confidence 0.95. An audit
+errs if it refutes the claim or its bound lies above the truth. The interval is the exact 95% interval of the
+error rate (Clopper and Pearson); a rate of 5% is allowed.
 
 | method | mechanism | errors of {audits:,} | interval |
 |---|---|---:|---|

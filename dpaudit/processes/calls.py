@@ -1,7 +1,7 @@
-"""Calls of dpaudit's own functions in a target's process, on what it holds.
+"""Calls of dpaudit's own functions in a target's process, on objects that this process holds.
 
-The holder names that, and sends the rest: it pickles a call and the target's process reads it, never the
-other way round. What comes back is plain.
+The holder names those objects and sends the rest: it pickles a call and the target's process reads it, never
+the other way round. Results are plain values.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from dpaudit.processes.worker import HolderGone, raised
 
 
 class Elsewhere:
-    """What stands here for something that a target's process holds."""
+    """A placeholder for an object that a target's process holds."""
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """The kind of what it holds, and its name there."""
+        """Return the kind of the object, and its name there."""
         raise NotImplementedError
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: a run leaves nothing behind in the process that holds it."""
+        """Return the object itself: a run changes nothing in the process that holds it."""
         return self
 
 
 @dataclass(frozen=True)
 class Kept(Elsewhere):
-    """A function that a target's process keeps, beside the algorithm and its data."""
+    """A function that a target's process keeps, besides the algorithm and its data."""
 
     name: str
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """The kind "kept", and the name."""
+        """Return the kind "kept", and the name."""
         return "kept", self.name
 
     def __call__(self, *_: object) -> Any:
-        """It can be called there alone."""
+        """Raise an error: the function can be called only in the target's process."""
         raise NotImplementedError
 
 
@@ -50,14 +50,14 @@ class _Note(Elsewhere):
     held_as = "note", ""
 
 
-#: As an argument: a function of one plain value, which the holder is told at once.
+#: A placeholder argument: a function of one plain value that is sent to the holder at once.
 NOTE: Final[Any] = _Note()
 
 
 def written_call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """A call in bytes; functions that have no name to find them by travel as their code.
+    """Return a call as bytes; functions that cannot be imported by name are sent as code.
 
-    Raises whatever pickling raises.
+    Raises any error of pickling.
     """
     try:
         return _written(pickle.Pickler, (function, arguments))
@@ -87,7 +87,7 @@ class _Reader(pickle.Unpickler):
 
 
 def answer_call(call: bytes, held: Mapping[tuple[str, str], Any], channel: Channel) -> None:
-    """Make a call and send what it returns, or what was raised."""
+    """Make a call and send its result or its error."""
 
     def note(value: object) -> None:
         try:
@@ -100,7 +100,7 @@ def answer_call(call: bytes, held: Mapping[tuple[str, str], Any], channel: Chann
         last = frame(("end", function(*arguments)))
     except HolderGone:
         return
-    except BaseException as error:  # noqa: BLE001  (whatever a target raises ends its call, and not this)
+    except BaseException as error:  # noqa: BLE001  (any error of a target ends its call, not this process)
         last = frame(("error", raised(error)))
     with contextlib.suppress(OSError):
         channel.sendall(last)

@@ -1,9 +1,9 @@
-"""Data sets that differ from a given one in single records, by the names of the changes.
+"""Data sets that differ from a given one in single records, identified by the names of the changes.
 
-A process that holds data makes a changed set where a run asks for its name, so that whoever searches needs
-the names alone. Records lie along the first axis of an array, or are the entries of a list; a tuple of arrays
-of one length holds the parts of each record. A change "take 0-4,7*3" makes a data set of records of the pair,
-by their numbers in its `records.Pool`.
+A process that holds data makes a changed data set when a run asks for its name, so a search needs only the
+names. Records lie along the first axis of an array, or are the entries of a list; a tuple of arrays of one
+length holds the parts of each record. A change "take 0-4,7*3" makes a data set of records of the pair, by
+their numbers in its `records.Pool`.
 """
 
 import itertools
@@ -23,7 +23,7 @@ _Parts: TypeAlias = tuple[NDArray[Any], ...]
 
 _MARK: Final = "|"
 
-#: Each change is one of these, of a record by its number, and of one of its columns or like another record.
+#: Each change is one of these words, with a record's number, and a column or another record's number.
 WORDS: Final = {
     "drop": "taken out",
     "double": "doubled",
@@ -43,7 +43,7 @@ _RUN: Final = re.compile(r"(\d+)(?:-(\d+)|\*(\d+))?")
 
 @dataclass(frozen=True)
 class Records:
-    """How many records data have and of how many columns; which is the changed, the largest, the smallest."""
+    """The numbers of records and columns of data; the changed, the largest and the smallest record."""
 
     number: int
     columns: int
@@ -53,7 +53,7 @@ class Records:
 
 
 def records_of(data: Any, neighbour: Any) -> Records | None:
-    """None where the two are no records of finite numbers, or differ in more than one of them."""
+    """Return the records; None if the data are not records of finite numbers or several records differ."""
     one, other = (_parts(side) for side in (data, neighbour))
     if one is None or other is None or len(one) != len(other) or len(one[0]) == 0:
         return None
@@ -67,7 +67,7 @@ def records_of(data: Any, neighbour: Any) -> Records | None:
     row = int(np.argmax(differ)) if differ.any() else both
     if len(flat) == len(flat_other):
         alone = differ.sum() == 1
-    else:  # one side has a record more, at this place
+    else:  # one side has one more record, at this place
         long, short = (flat, flat_other) if len(flat) > both else (flat_other, flat)
         alone = len(long) == both + 1 and np.array_equal(np.delete(long, row, axis=0), short)
     sizes = np.abs(flat).sum(axis=1)
@@ -76,28 +76,28 @@ def records_of(data: Any, neighbour: Any) -> Records | None:
 
 
 def size_of(data: Any) -> int | None:
-    """The number of records of data; None if it is not known."""
+    """Return the number of records of data; None if it is not known."""
     whole = data[0] if isinstance(data, tuple) and _parts(data) is not None else data
     try:
         return len(whole)
-    except Exception:  # noqa: BLE001  (whatever an object without a length raises)
+    except Exception:  # noqa: BLE001  (an object without a length may raise anything)
         return None
 
 
 def named(name: str, changes: Sequence[str]) -> str:
-    """The name of changed data."""
+    """Return the name of changed data."""
     return _MARK.join([name, *changes])
 
 
 def take(numbers: Iterable[int]) -> str:
-    """The name of the change to these records of the pair, in this order."""
+    """Return the name of the change to these records of the pair, in this order."""
     return _TAKE + taking(numbers)
 
 
 class Changeable(dict[str, Any]):
-    """Data sets by name, and the changed data sets by the names of their changes.
+    """A mapping of data sets by name, and of changed data sets by the names of their changes.
 
-    `beside` names the neighbour of each, whose records a change may take.
+    `beside` names each data set's neighbour; a change may take records from it.
     """
 
     def __init__(self, data: Mapping[str, Any], beside: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -112,7 +112,7 @@ class Changeable(dict[str, Any]):
 
 
 def changed(data: Any, changes: Sequence[str], neighbour: Any = None) -> Any:
-    """The data after some changes, of the same kind; what is given stays as it is.
+    """Return the data after some changes, of the same kind; the given data stay unchanged.
 
     Raises `InvalidParameter` for data of another kind, and for an unknown change.
     """
@@ -136,7 +136,7 @@ def changed(data: Any, changes: Sequence[str], neighbour: Any = None) -> Any:
 
 
 def words(changes: Sequence[str]) -> str:
-    """A list of changes, in words."""
+    """Describe a list of changes in words."""
     found = []
     for change in changes:
         if change.startswith(_TAKE):
@@ -158,9 +158,9 @@ def _flat(part: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(data: Any) -> _Parts | None:
-    """The arrays of numbers that hold the records' parts, of one length, without a type's metadata.
+    """Return the arrays of numbers with the records' parts, of one length, without a type's metadata.
 
-    None for masked arrays: a changed copy would count what a mask hides.
+    Return None for masked arrays: a changed copy would count the masked entries.
     """
     several = isinstance(data, tuple) and len(data) > 1 and all(isinstance(one, np.ndarray) for one in data)
     if not several and not isinstance(data, np.ndarray | list | tuple):
@@ -172,7 +172,7 @@ def _parts(data: Any) -> _Parts | None:
         return None
     try:
         parts = tuple(np.array(one) for one in (data if several else (data,)))
-    except (TypeError, ValueError, RuntimeError, OverflowError):  # of different shapes, or whatever they are
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # of different shapes, or of another kind
         return None
     if any(part.ndim == 0 or part.dtype.kind not in "biuf" for part in parts):
         return None
@@ -181,7 +181,7 @@ def _parts(data: Any) -> _Parts | None:
 
 
 def _numbers(change: str) -> Iterator[int]:
-    """The records that a change takes."""
+    """Return the records that a change takes."""
     for run in change.removeprefix(_TAKE).split(","):
         found = _RUN.fullmatch(run)
         if found is None:

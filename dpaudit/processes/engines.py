@@ -1,4 +1,4 @@
-"""Frames of engines whose threads and connections do not survive a fork, and how other processes get them."""
+"""Frames of engines with threads and connections that do not survive a fork, and their transfer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WITH_THREADS: Final = {
     ("ibis", "Table"): "Ibis",
     ("pyspark", "DataFrame"): "PySpark",
 }
-#: What the threads of Polars' pool are called.
+#: The name of the threads of Polars' pool.
 _POOL: Final = re.compile(r"polars-\d+\n")
 
 
@@ -36,9 +36,9 @@ def carried(data: Any) -> Any:
 
 
 def has_polars_threads() -> bool:
-    """Whether Polars has started its pool of threads in this process, as its first computation does.
+    """Return whether Polars has started its thread pool here, as its first computation does.
 
-    A fork of this process lacks them, and would wait for them for ever.
+    A fork of this process lacks these threads, and would wait for them for ever.
     """
     if "polars" not in sys.modules:
         return False
@@ -47,14 +47,14 @@ def has_polars_threads() -> bool:
 
 
 def written(data: Any) -> Any:
-    """Return a function that rebuilds a frame of Polars or Dask in any process; other data as they are."""
+    """Return a function that rebuilds a Polars or Dask frame in any process, or other data unchanged."""
     engine = _engine_with_threads(data)
     if engine not in {"Polars", "Dask"}:
         return data
     pickler = importlib.import_module("cloudpickle" if engine == "Dask" else "pickle")
     try:
         return Deferred(functools.partial(pickle.loads, pickler.dumps(data)))
-    except Exception as error:  # whatever a part of the frame raises
+    except Exception as error:  # a part of the frame may raise anything
         raise _not_carried(f"a frame of {engine} that cannot be written ({type(error).__name__})") from error
 
 
@@ -65,7 +65,7 @@ def _not_carried(what: str) -> DataError:
 
 
 def _engine_with_threads(data: Any) -> str | None:
-    """The engine of a frame that needs threads or connections of its own; None for all other data."""
+    """Return the engine of a frame that needs its own threads or connections; None for other data."""
     native = data.to_native() if type(data).__module__.startswith("narwhals.") else data
     kind = type(native)
     return _WITH_THREADS.get((kind.__module__.partition(".")[0].lstrip("_"), kind.__name__))

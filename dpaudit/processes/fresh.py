@@ -1,8 +1,8 @@
-"""Targets in fresh interpreters, for where a fork of the process that asks for them is not safe.
+"""Targets in fresh interpreters, for cases in which a fork of the requesting process is not safe.
 
-On macOS a forked process may not use the system's own libraries, and elsewhere a program's threads may hold
-what a fork of it then waits for. A fresh interpreter has neither: it imports the target, and its runs are
-forks of it. Where the target starts threads while it is imported, each run is a fresh interpreter too.
+On macOS a forked process may not use the system's own libraries, and on other systems a fork may wait for a
+lock that a thread of the program holds. A fresh interpreter has neither problem: it imports the target, and
+its runs are forks of it. If the target starts threads at import, each run is a fresh interpreter too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 from dpaudit.errors import UsageError
 from dpaudit.processes.engines import has_polars_threads
 
-#: How a target's process is started: ``fork`` or ``spawn``; left out, spawn on macOS alone.
+#: The way to start a target's process: ``fork`` or ``spawn``; by default spawn on macOS only.
 PROCESSES_VARIABLE: Final = "DPAUDIT_PROCESSES"
 
 #: Libraries of tables, and the modules of dpaudit that runs load when they need them.
@@ -35,10 +35,10 @@ _MOST_SEEDS: Final = 2**32
 
 
 def is_spawned() -> bool:
-    """Whether a target's process is a fresh interpreter; raises `UsageError` for a setting that is none.
+    """Return whether a target's process is a fresh interpreter; raise `UsageError` for an unknown setting.
 
-    Left open, it is one where a fork of this process could wait for ever: on macOS, and where Polars has
-    started its threads here, which a fork lacks and waits for.
+    By default it is a fresh interpreter if a fork could wait for ever: on macOS, or if Polars has started
+    its threads in this process, since a fork lacks these threads and waits for them.
     """
     stated = os.environ.get(PROCESSES_VARIABLE, "")
     if stated not in {"", "fork", "spawn"}:
@@ -50,8 +50,8 @@ def is_spawned() -> bool:
 def loaded_libraries() -> list[str]:
     """Return the names of the modules of libraries that this process has loaded, for a fresh interpreter.
 
-    Its runs, which are forks of it, would else import them anew each. None on macOS, where a library that
-    starts a thread when it is imported would make each run a fresh interpreter.
+    Otherwise each of its runs, which are forks of it, would import them again. Return no names on macOS,
+    where a library that starts a thread at import would make each run a fresh interpreter.
     """
     if sys.platform == "darwin":
         return []
@@ -59,29 +59,29 @@ def loaded_libraries() -> list[str]:
 
 
 def load_libraries(names: Iterable[str]) -> None:
-    """Import modules by their names, where they are there."""
+    """Import modules by their names, if they are installed."""
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
 
 def written_target(prepare: Callable[[], Any]) -> bytes:
-    """What makes a target, for a fresh interpreter; what a script or a notebook defines travels as its code.
+    """Return a target's recipe for a fresh interpreter, with the code of a script's or notebook's objects.
 
-    Raises `UsageError` where it cannot be sent.
+    Raises `UsageError` if it cannot be sent.
     """
     import cloudpickle
 
     try:
         content: bytes = cloudpickle.dumps(prepare)
-    except Exception as error:  # whatever an object's own pickling raises
+    except Exception as error:  # an object's own pickling may raise anything
         what = f"a target that cannot be sent to a fresh interpreter ({type(error).__name__})"
         raise UsageError(what, where="its process", why=_WHY, remedy=_REMEDY) from error
     return content
 
 
 def make_target(content: bytes) -> Any:
-    """The target that `written_target` was given; raises `UsageError` where what it names is not there."""
+    """Return the target from `written_target`; raise `UsageError` if an object that it names is missing."""
     try:
         prepare = pickle.loads(content)  # noqa: S301  (the holder's own; a target's is never unpickled)
     except (AttributeError, ImportError, pickle.UnpicklingError) as error:
@@ -93,9 +93,10 @@ def make_target(content: bytes) -> Any:
 
 
 def start_interpreter(entry: str, *channels: socket.socket) -> int:
-    """Start an interpreter that calls a function of `dpaudit.processes.serving` with channels; its process.
+    """Start an interpreter that calls a function of `dpaudit.processes.serving`; return its process.
 
-    All of them order sets alike. Ctrl-C reaches one only where it asks for it.
+    The function receives channels. All interpreters order sets in the same way. Ctrl-C reaches an
+    interpreter only if it requests that.
     """
     numbers = []
     for channel in channels:
@@ -111,14 +112,14 @@ def start_interpreter(entry: str, *channels: socket.socket) -> int:
 
 
 def opened(descriptor: int) -> socket.socket:
-    """A channel that `start_interpreter` was given, in the interpreter."""
+    """Return a channel passed to `start_interpreter`, inside the interpreter."""
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     return channel
 
 
 def is_threaded() -> bool:
-    """Whether this process has threads that a fork of it would lack: on macOS, whether it ever had any."""
+    """Return whether this process has threads that a fork would lack; on macOS, whether it ever had any."""
     if sys.platform == "darwin":
         return bool(ctypes.CDLL(None).pthread_is_threaded_np())
     return threading.active_count() > 1 or has_polars_threads()

@@ -1,4 +1,4 @@
-"""The holder's side of a process that holds a target and its data, and starts one more for every run."""
+"""The holder's side of a process that holds a target and its data, and starts a process for every run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from dpaudit.processes.worker import OF_ERRORS, rebuilt
 
 __all__ = ["AVAILABLE", "NO_LIMITS", "Host", "Limits", "Served", "Started", "again", "died"]
 
-#: Whether runs can have processes of their own here: Windows cannot hand a channel from one to another.
+#: Whether runs can have their own processes: Windows cannot pass a channel between processes.
 AVAILABLE: Final = sys.platform in {"linux", "darwin"}
 
 
-#: Where `TargetDied` comes from if a run did not end in its time.
+#: The place of a `TargetDied` error after a time-out.
 TIMEOUT: Final = "--timeout"
-#: Seconds that a process has to end by itself.
+#: Seconds before a process that does not end by itself is killed.
 _GRACE: Final = 10.0
-#: Releases that a target's process is told of.
+#: The largest number of releases that a target's process is told of.
 _MOST_TOLD: Final = 100
 #: The channels to the processes of all targets that are open here.
 _OPEN: Final[set[socket.socket]] = set()
@@ -52,11 +52,11 @@ class Host:
     """The process that holds a target; it ends with `close`, or when this process ends.
 
     Args:
-        prepare: makes the target, in the other process; what it raises is raised here.
-        limits: of every run; its time holds for `prepare` as well.
+        prepare: makes the target, in the other process; its errors are raised here.
+        limits: the limits of every run; the time limit applies to `prepare` as well.
 
     Attributes:
-        about: what `prepare` tells of the target, in plain values.
+        about: the description of the target by `prepare`, in plain values.
     """
 
     def __init__(self, prepare: Callable[[], Served], limits: Limits = NO_LIMITS) -> None:
@@ -84,7 +84,7 @@ class Host:
         except (EOFError, BrokenFrame):
             self._control.close()
             raise died("the target's module", self._reaped()) from None
-        except BaseException:  # Ctrl-C: what the target's module does while it is imported may never end
+        except BaseException:  # Ctrl-C: the import of the target's module may never end
             if self._pid:
                 os.kill(self._pid, signal.SIGKILL)
             self.close()
@@ -99,22 +99,22 @@ class Host:
         if is_spawned():
             target = np.frombuffer(written_target(prepare), np.uint8)
             self._pid = start_interpreter("serve_fresh", other)
-            with contextlib.suppress(OSError):  # it has died, which its status tells
+            with contextlib.suppress(OSError):  # it has died, as its status shows
                 started = target, loaded_libraries(), self.limits.timeout, self.limits.memory
                 send(self._control, started)
             return
         flush()
         self._pid = fork()
         if self._pid == 0:
-            for control in _OPEN:  # those of other targets are none of this one's
+            for control in _OPEN:  # close the channels of other targets
                 control.close()
             serve_fork(prepare, other, self.limits)
 
     def start(self, order: Mapping[str, Any]) -> Started:
-        """Start one run, as its order says."""
+        """Start one run according to its order."""
         mine, other = socket.socketpair()
         try:
-            if "header" in order:  # told once for all runs that are alike
+            if "header" in order:  # sent once for all equal runs
                 header = frame(order["header"])
                 if header not in self._headers:
                     self._control.sendall(HEADER + header)
@@ -132,11 +132,11 @@ class Host:
         return Started(self, mine, self._runs)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Started:
-        """Start a call of one of dpaudit's own functions, on what stands for what is held there."""
+        """Start a call of one of dpaudit's own functions, with placeholders for objects held there."""
         return self.start({"call": written_call(function, arguments)})
 
     def tell(self, release: str) -> None:
-        """Tell of a release that runs make, so that later ones know already that it can be read back."""
+        """Announce a release, so that later runs already know that it can be read back."""
         if release not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(release)
             with contextlib.suppress(OSError):
@@ -157,7 +157,7 @@ class Host:
         self._reaped()
 
     def _reaped(self) -> int:
-        """The process's exit status; one that does not end by itself within seconds is killed."""
+        """Return the process's exit status; kill it if it does not end by itself within seconds."""
         pid, self._pid = self._pid, 0
         ends = time.monotonic() + _GRACE
         with contextlib.suppress(ChildProcessError, ProcessLookupError):
@@ -182,7 +182,7 @@ class Host:
 
 
 class Started:
-    """One run's process, as the holder sees it."""
+    """One run's process, on the holder's side."""
 
     def __init__(self, host: Host, channel: socket.socket, number: int) -> None:
         self._host, self._channel, self._number = host, channel, number
@@ -194,16 +194,16 @@ class Started:
         self._ends = None if limit is None else time.monotonic() + limit
 
     def waited(self, seconds: float) -> None:
-        """So much of its time the run has waited for another one: that does not count."""
+        """Exclude time that the run has spent waiting for another run from its limit."""
         if self._ends is not None:
             self._ends += seconds
 
     def receive(self) -> Any:
-        """The next message; raises as `receive_frame`, and `BrokenFrame`."""
+        """Return the next message; raise `BrokenFrame`, or as `receive_frame`."""
         return value_of(self.receive_frame())
 
     def receive_frame(self) -> bytes:
-        """The next message, unread; raises `TargetDied` where none will come, or none came in time."""
+        """Return the next message, unparsed; raise `TargetDied` if none comes in time."""
         try:
             if self._ends is not None:
                 self._channel.settimeout(max(self._ends - time.monotonic(), 1e-3))
@@ -216,9 +216,9 @@ class Started:
             raise died("the run", self._host.status(number)) from None
 
     def result(self, noted: Callable[[Any], object] = lambda _: None) -> Any:
-        """What a call returns; raises what it raised, and `TargetDied`.
+        """Return a call's result; raise its error, or `TargetDied`.
 
-        `noted` is told what the call notes; the limit on its time holds from one note to the next.
+        `noted` receives the call's notes; the time limit restarts at each note.
         """
         self._begin()
         try:
@@ -236,12 +236,12 @@ class Started:
         return found
 
     def finished(self) -> None:
-        """The run has sent its last message: its process ends by itself."""
+        """Note that the run has sent its last message: its process ends by itself."""
         self._number = 0
 
     def reply(self, answer: bytes) -> None:
-        """Answer the last message; a process that is gone is noticed when its next one is awaited."""
-        try:  # of many runs' every release, and so without a context
+        """Answer the last message; a dead process is noticed at the next receive."""
+        try:  # called for every release of many runs, and so without a context
             self._channel.sendall(answer)
         except OSError:
             return
@@ -256,7 +256,7 @@ class Started:
 
 
 def message_of(value: Any) -> tuple[str, Any]:
-    """A message's kind and what it holds; raises `BrokenFrame` for what is none."""
+    """Return a message's kind and content; raise `BrokenFrame` for an invalid message."""
     if type(value) is tuple and len(value) == 2:
         kind, held = value
         if type(kind) is str and (kind != "error" or _is_error(held)):
@@ -265,7 +265,7 @@ def message_of(value: Any) -> tuple[str, Any]:
 
 
 def _is_error(found: Any) -> bool:
-    """Whether something is what `worker.raised` makes."""
+    """Return whether a value has the form of `worker.raised`."""
     try:
         own = found["own"]
         texts = [found[name] for name in ("kind", "text", "place", "traceback")]
@@ -276,7 +276,7 @@ def _is_error(found: Any) -> bool:
 
 
 def died(what: str, status: int) -> TargetDied:
-    """How a process ended, in words."""
+    """Describe how a process ended."""
     if status == CLOSED:
         remedy = "close only what the algorithm opened: os.closerange closes dpaudit's files too"
         return TargetDied(f"{what} closed the channel to dpaudit", where="its process", remedy=remedy)
@@ -287,18 +287,18 @@ def died(what: str, status: int) -> TargetDied:
 
 
 def late(what: str, limits: Limits) -> TargetDied:
-    """That something took longer than it may."""
+    """Return the error for an exceeded time limit."""
     said = f"{what} did not end within {limits.timeout:g} s"
     return TargetDied(said, where=TIMEOUT, remedy="allow it more time, or make it faster")
 
 
 def again(found: Mapping[str, Any]) -> Exception:
-    """What a target raised, as it is raised here: one of our errors as itself."""
+    """Return a target's error for raising here: dpaudit's errors keep their type."""
     if found["own"] is not None:
         error = rebuilt(found["own"])
         error.raised_at = found["place"]
         return error
-    if found["kind"] == "BdbQuit":  # of a debugger that has nobody to ask
+    if found["kind"] == "BdbQuit":  # from a debugger without a terminal
         remedy = "leave breakpoint() out, or run it in a terminal with --in-process --show-target-errors"
         return TargetDied("a breakpoint that nobody answered", where="its process", remedy=remedy)
     return TargetRaised(found["kind"], found["text"], found["place"], found["traceback"])

@@ -1,11 +1,11 @@
-"""The holder's side of a run: an algorithm whose code runs elsewhere, in lockstep with a twin without data.
+"""The holder's side of a run: an algorithm in another process, in lockstep with a twin without data.
 
-For each release the holder takes the twin's request as the question, and the worker's for the value; both get
-the same noisy answer. What is published is the twin's output. So the releases that are made, their
-parameters and the output are functions of the noisy answers alone. Where the worker asks anything else, ends
-early or sends no finite value of the question's shape, the value is the question's neutral element and the
-run goes on: the data's holder is told, and nothing of such a run may be published. What the two leave for
-each other in files or shared memory is not seen, and certificates say so.
+For each release the holder takes the twin's request as the question, and the worker's request for the value;
+both receive the same noisy answer. The twin's output is published. So the releases, their parameters and the
+output are functions of the noisy answers alone. If the worker makes another request, ends early or sends no
+finite value of the question's shape, the value is the question's neutral element and the run continues: the
+data holder is told, and nothing from such a run may be published. Exchange between the two through files or
+shared memory is not detected, and certificates say so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dpaudit.processes.worker import Asked, written
 class HostedData(Elsewhere):
     """The name of data that a target's process holds; `n_users` is their number of users, if they state it.
 
-    `records` are those of a pair's data, as `changes.Records` has them, and `size` is how many they are.
+    `records` describe a pair's data, as in `changes.Records`, and `size` is the number of records.
     """
 
     name: str
@@ -50,41 +50,41 @@ class HostedData(Elsewhere):
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """The kind "data", and the name."""
+        """Return the kind "data", and the name."""
         return "data", self.name
 
 
 @dataclass(frozen=True)
 class Sent:
-    """An output as it was sent: two that are the same to the byte hold the same."""
+    """An output as the bytes sent: equal bytes have equal content."""
 
     content: bytes
 
     def value(self) -> Any:
-        """The output; raises `BrokenFrame`."""
+        """Return the output; raise `BrokenFrame` for invalid bytes."""
         return value_of(self.content)
 
 
 @dataclass(frozen=True)
 class Unplain:
-    """An output that could not be sent, and why."""
+    """An output that could not be sent, with the reason."""
 
     why: str
 
 
 @dataclass
 class Hosted(Elsewhere):
-    """An algorithm in a process of its own, called as any other with data that stand in that process too.
+    """An algorithm in its own process, called like any other, with data in that process too.
 
     Attributes:
-        plain: whether it draws its own noise, so that it can be sampled and nothing else.
-        twin: the name of the public stand-in data; None where there is no twin.
-        around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
+        plain: whether it draws its own noise, so that it can only be sampled.
+        twin: the name of the public stand-in data; None without a twin.
+        around: the wrapper of the algorithm there, with its options; its ``drawn`` is sent back.
         unread: whether outputs are returned as `Sent`.
-        not_checked: what audits of it leave unchecked besides, as it says of itself.
-        findings: how the worker diverged from its twin, for the data's holder alone.
-        raised: for each of them, what the worker did, in words that may quote records.
-        measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
+        not_checked: further conditions that its audits leave unchecked, as the algorithm states.
+        findings: the worker's divergences from its twin, for the data holder alone.
+        raised: the worker's action at each divergence, in words that may quote records.
+        measured: the algorithm's own measures of the last output's utility, if `with_utility` requests them.
     """
 
     host: Host
@@ -104,20 +104,20 @@ class Hosted(Elsewhere):
 
     @property
     def held_as(self) -> tuple[str, str]:
-        """The kind "algorithm", without a name."""
+        """Return the kind "algorithm", without a name."""
         return "algorithm", ""
 
     def inside(self, wrapper: type, **options: Any) -> Hosted:
-        """The algorithm wrapped in a class of dpaudit's own, in its process, and without a twin."""
+        """Return the algorithm wrapped in a class of dpaudit, in its process, without a twin."""
         made_by = f"{wrapper.__module__}.{wrapper.__name__}"
         return replace(self.alone(), around={"made by": made_by, "options": options})
 
     def alone(self) -> Hosted:
-        """The algorithm without a twin, as audits run it."""
+        """Return the algorithm without a twin, as audits run it."""
         return replace(self, twin=None, with_utility=False, findings=[], raised=[])
 
     def __call__(self, data: HostedData, curator: Curator) -> Any:
-        """The output: the twin's, where there is one."""
+        """Return the output: the twin's output if there is a twin."""
         noise, _, _ = curator.for_user()
         order: dict[str, Any] = {
             "header": _without(curator.ledger.header.to_json(), "record"),
@@ -148,12 +148,12 @@ class _Alone:
     def __init__(self, hosted: Hosted, curator: Curator) -> None:
         self._hosted, self._curator = hosted, curator
         self._user: tuple[int, Admission] | None = None
-        #: By number, what a release with several questions keeps from one to the next.
+        #: By number, the state that a release with several questions keeps between them.
         self._open: dict[int, tuple[Release, int, Any]] = {}
         self._refused: DpauditError | None = None
 
     def follow(self, run: Started) -> Any:
-        """Answer a run's requests to its end; its output."""
+        """Answer a run's requests to its end; return its output."""
         while True:
             kind, found = _heard_from(run)
             if kind == "end":
@@ -173,7 +173,7 @@ class _Alone:
             run.reply(frame(("answer", answer)))
 
     def _admitted(self, asked: Asked) -> tuple[Admission, tuple[Release, int, Any]]:
-        """The release that a request is about, charged and written where it is new."""
+        """Return the release of a request; charge and write it if it is new."""
         user, number = asked.user, asked.number
         admission: Admission = self._curator
         if user is not None:
@@ -223,23 +223,23 @@ class _Alone:
         return output
 
     def _again(self, found: Mapping[str, Any]) -> Exception:
-        """What the target raised; the very error that refused its release, where it is that one."""
+        """Return the target's error, or the original error that refused its release."""
         error = again(found)
         refused = self._refused
         return refused if refused is not None and found["own"] == written(refused) else error
 
 
 class _Lockstep(_Alone):
-    """A run whose questions are the twin's, and whose values are the worker's."""
+    """A run with the twin's questions and the worker's values."""
 
     def __init__(self, hosted: Hosted, curator: Curator, worker: Started) -> None:
         super().__init__(hosted, curator)
         self._worker: Started | None = worker
-        #: By number, how much the values of a release with several questions add up to at most.
+        #: By number, a bound on the sum of the values of a release with several questions.
         self._sums: dict[int, float] = {}
 
     def follow(self, run: Started) -> Any:
-        """Answer both to the twin's end; the twin's output."""
+        """Answer both processes to the twin's end; return the twin's output."""
         output = super().follow(run)
         if self._worker is not None:
             kind, found = self._heard()
@@ -276,7 +276,7 @@ class _Lockstep(_Alone):
             except InvalidParameter:
                 if self._worker is None:
                     raise
-                # What the data's value makes impossible may not be told to the twin.
+                # An error caused by the data's value must not reach the twin.
                 self._diverge(f"its value for {_named(asked)} is too large for the noise", asked)
                 answer = "answer", self._answered(*known, asked, _neutral(asked, known[1][0]))
         except DpauditError as error:
@@ -288,7 +288,7 @@ class _Lockstep(_Alone):
                 each.reply(reply)
 
     def _fit(self, asked: Asked, release: Release, value: Asked) -> Asked:
-        """The value, unless it is another kind of value than the twin's, or too large.
+        """Return the value, unless its kind differs from the twin's or it is too large.
 
         Once a sum of a release's values leaves the range of its exact noise it cannot be answered, and
         neither can what comes after it.
@@ -310,7 +310,7 @@ class _Lockstep(_Alone):
         return _neutral(asked, release)
 
     def _heard(self) -> tuple[str, Any]:
-        """The worker's next message; of the kind "gone", with the reason, where there will be none."""
+        """Return the worker's next message, or one of kind "gone" with the reason if there is none."""
         assert self._worker is not None  # noqa: S101  (asked only then)
         try:
             return _heard_from(self._worker)
@@ -318,10 +318,10 @@ class _Lockstep(_Alone):
             return "gone", error
 
     def _diverge(self, why: str, asked: Asked | None, its_words: str = "") -> None:
-        """Note that the worker and its twin go different ways: the run goes on without the worker's values.
+        """Note that the worker diverged from its twin: the run continues without the worker's values.
 
-        `why` and the place of `asked` go into reports, and are the twin's alone. `its_words` are the
-        worker's: they may quote records, and so may its line, its exception's type or its exit status.
+        `why` and the place of `asked` go into reports and depend on the twin alone. `its_words` come from
+        the worker: they may quote records, and its line, exception type or exit status may depend on them.
         """
         label, where = (None, "") if asked is None else (asked.label, asked.where)
         detail = f"the run on the data and its twin's on a stand-in part: {why}; from there on the output has"
@@ -334,7 +334,7 @@ class _Lockstep(_Alone):
 
 
 def _heard_from(run: Started) -> tuple[str, Any]:
-    """A run's next message; raises `BrokenFrame` for a request that is none."""
+    """Return a run's next message; raise `BrokenFrame` for an invalid request."""
     kind, found = message_of(run.receive())
     if kind == "ask":
         whole = type(found) is tuple and len(found) == len(_TYPES) and all(map(isinstance, found, _TYPES))
@@ -355,7 +355,7 @@ def _named(asked: Asked) -> str:
 
 
 def _its_words(kind: str, found: Any) -> str:
-    """Describe what a worker did, in words that may quote records."""
+    """Describe a worker's action, in words that may quote records."""
     match kind:
         case "ask":
             described = _named(found) if found.release is None else _described(found)
@@ -377,8 +377,8 @@ def _described(asked: Asked) -> str:
         return f"release {asked.label!r}, whose line cannot be read"
 
 
-#: Log2 of the steps of a noise's grid that sums of values may span: far less than what noise can be added to,
-#: and far more than clipped values ever do.
+#: Log2 of the number of grid steps that sums of values may span: far less than the noise allows, and far more
+#: than clipped values need.
 _REACH: Final = 48
 
 _NUMBERS: Final = np.ndarray | np.generic
@@ -399,7 +399,7 @@ def _is_given(value: object) -> bool:
 
 
 def _difference(asked: Asked, found: Asked) -> str | None:
-    """How a worker's request differs from its twin's, or None; in words that name the twin's alone."""
+    """Describe how a worker's request differs from its twin's, naming only the twin's, or return None."""
     if (asked.release, asked.label, asked.sample) != (found.release, found.label, found.sample):
         what = "one more answer" if found.release is None else "another release"
         its = _named(asked) if asked.release is None else _described(asked)
@@ -417,9 +417,9 @@ def _difference(asked: Asked, found: Asked) -> str | None:
 
 
 def _alike(own: Given, found: Given, query: Array) -> bool:
-    """Whether a worker's value could be its twin's: finite, of the same type, and of the same shape.
+    """Return whether a worker's value could be its twin's: finite, with the same type and shape.
 
-    How many rows there are, of which a sum is drawn or a choice made, is the data's own.
+    The number of rows for a sampled sum or a choice may differ.
     """
     if type(own) is not type(found):
         return False
@@ -443,9 +443,9 @@ def _same_place(one: Array | None, other: Array | None) -> bool:
 
 
 def _neutral(asked: Asked, release: Release) -> Asked:
-    """A request with 0 for every value: equal scores, where it is a choice.
+    """Return a request with 0 for every value: equal scores if it is a choice.
 
-    Where the algorithm's own code draws, what is given is the answer: the twin's own draw.
+    If the algorithm's own code draws, the request holds the answer: the twin's own draw.
     """
     nothing, values = np.zeros_like(asked.query), asked.values()
     given = values if release.mechanism.drawn_by_caller else tuple(map(_zero, values))

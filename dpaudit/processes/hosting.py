@@ -1,7 +1,7 @@
-"""Put an algorithm, its data and its pairs into a process of their own, so that this one runs no code of it.
+"""Put an algorithm, its data and its pairs into another process, so that this one runs none of its code.
 
-What is held here are names: of the algorithm, of data, of pairs. They are called and compared as if they were
-what they name.
+This process holds placeholders for the algorithm, data and pairs. They are called and compared like the
+objects that they name.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from dpaudit.processes.wire import NotPlain, frame
 #: Set to run every target in the process that judges it, as a debugger needs.
 IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"
 
-#: Attributes in which an algorithm says something of itself.
+#: Attributes by which an algorithm describes itself.
 _ATTRIBUTES: Final = {"claim", "not_checked", "parameters", "stand_in"}
 
 _DATA, _STAND_IN = "data", "stand-in"
 
 
 def in_process_by_default() -> bool:
-    """Whether targets run in this process unless said otherwise."""
+    """Return whether targets run in this process by default."""
     return not AVAILABLE or os.environ.get(IN_PROCESS_VARIABLE, "") not in {"", "0"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """An algorithm with its data and pairs, here or in a process of its own.
+    """An algorithm with its data and pairs, in this process or its own.
 
     Attributes:
         replayed: the algorithm that audits run, with `pairs`.
-        process: how the certified run is made.
+        process: the processes of the certified run.
         kept: the author's other functions, such as a score, by name.
     """
 
@@ -68,14 +68,14 @@ def served(
     kept: Mapping[str, Any] = MappingProxyType({}),
     stated: Mapping[str, Any] = MappingProxyType({}),
 ) -> Served:
-    """A target as its own process holds it.
+    """Return a target in the form that its own process holds.
 
-    An algorithm's ``stand_in(users)`` makes public data for a twin: under replace-one for as many users as
-    `data` say that they have, else for None; without one, a twin gets the first pair's stand-in, or the
-    neighbour in a public pair. ``stand_in = None`` says that no public data will do. `own_pairs` is whether
-    the pairs are the algorithm's own, a function of public parameters alone, `kept` are the author's other
-    functions, and `stated` are attributes that the algorithm gets. What a certificate may repeat is told in
-    plain values.
+    An algorithm's ``stand_in(users)`` makes public data for a twin. Its argument is the number of users of
+    `data` under replace-one, otherwise None. Without that method a twin uses the first pair's stand-in, or
+    the neighbour in a public pair. ``stand_in = None`` says that there is no suitable public data.
+    `own_pairs`: the pairs are the algorithm's own, a function of public parameters alone. `kept` are the
+        author's other functions, and `stated` are
+    attributes to set on the algorithm. Facts that a certificate may repeat are sent as plain values.
     """
     for attribute, value in stated.items():
         setattr(algorithm, attribute, value)
@@ -124,31 +124,31 @@ def served(
 
 
 def conditions_of(algorithm: object) -> tuple[Condition, ...]:
-    """What an algorithm says of itself that audits of it leave unchecked."""
+    """Return the conditions that an algorithm states and its audits leave unchecked."""
     stated = getattr(algorithm, "not_checked", ())
     return tuple(each for each in stated if isinstance(each, Condition)) if isinstance(stated, tuple) else ()
 
 
 def _stated(algorithm: object) -> dict[str, Any]:
-    """What was set on a function, such as a claim; an interpreter that imports it by name lacks that."""
+    """Return attributes set on a function, e.g. a claim; an import by name in another process lacks them."""
     if not isinstance(algorithm, FunctionType):
         return {}
     return {name: value for name, value in vars(algorithm).items() if name in _ATTRIBUTES}
 
 
 def is_own(algorithm: object) -> bool:
-    """Whether an algorithm comes with dpaudit."""
+    """Return whether an algorithm comes with dpaudit."""
     return type(algorithm).__module__.startswith("dpaudit.algorithms.")
 
 
 def _carried_pair(pair: Pair) -> Pair:
-    """A pair whose data other processes can use."""
+    """Return a pair with data that other processes can use."""
     stand_ins = None if pair.stand_ins is None else tuple(map(carried, pair.stand_ins))
     return replace(pair, data=carried(pair.data), neighbour=carried(pair.neighbour), stand_ins=stand_ins)
 
 
 def _same(pair: Pair) -> bool:
-    """Whether both data sets of a pair are known to be the same."""
+    """Return whether both data sets of a pair are known to be the same."""
     try:
         return frame(pair.data) == frame(pair.neighbour)
     except NotPlain:
@@ -156,7 +156,7 @@ def _same(pair: Pair) -> bool:
 
 
 def target_in(host: Host, *, utility: bool = False) -> Target:
-    """The names of what a host holds; `utility` is whether runs measure what their output is good for."""
+    """Return placeholders for a host's objects; `utility`: runs measure their output's utility."""
     about = host.about
 
     def data(name: str) -> HostedData:
@@ -204,13 +204,14 @@ def hosting(
     in_process: bool | None,
     limits: Limits,
 ) -> Iterator[Target]:
-    """A target in a process of its own, for as long as the context lasts.
+    """Keep a target in its own process for the duration of the context.
 
-    `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
-    dpaudit is no foreign code: its certified run has a process of its own, its audits have not. `kept` are
-    the author's other functions, of which the target has the names. Under joint trust every user is shown
-    a view of their own data, which no twin has: there is none then, and none where a stand-in knows the
-    number of users that the relation protects.
+    `in_process` keeps the target in this process; None means `in_process_by_default`. An algorithm that
+    comes with dpaudit is trusted code: its certified run has its own process, its audits have not. `kept`
+        are the author's other
+    functions; the target has their names. There is no twin under joint trust, where every user sees a view
+    of their own data that a twin lacks, or if a stand-in depends on the number of users that the relation
+    protects.
     """
     here = in_process_by_default() if in_process is None else in_process
     own = is_own(algorithm)
@@ -230,7 +231,7 @@ def hosting(
 
 
 def _for(neighbouring: Neighbouring, trust_model: TrustModel, target: Target) -> Target:
-    """The target without its twin, where the claim that is certified allows it none."""
+    """Return the target, without its twin if the certified claim does not allow one."""
     if target.process.kind != "twin":
         return target
     sized = target.algorithm.host.about["stand-in for users"] and neighbouring is not Neighbouring.REPLACE_ONE
