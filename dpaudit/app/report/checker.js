@@ -52,6 +52,7 @@ function root(x) {
 class Fraction {
   constructor(n, d = 1n) {
     let [a, b] = [abs(n), d];
+    if (d > 1n && (d & (d - 1n)) === 0n) [a, b] = [least(a & -a || d, d), 0n]; // a power of two
     while (b) [a, b] = [b, a % b];
     [this.n, this.d] = a > 1n ? [n / a, d / a] : [n, d];
   }
@@ -925,8 +926,8 @@ class Counts {
 
 /** A sum and a cost so many times, raised to a multiple of 2^-1024. */
 function sumUp(sum, cost, count) {
-  const exact = sum.plus(cost.times(count));
-  return new Fraction(exact.times(1n << 1024n).ceil(), 1n << 1024n);
+  const all = 1n << 1024n;
+  return new Fraction(sum.n * (all / sum.d) - div(-cost.n * count * all, cost.d), all);
 }
 
 /** The pair of all mechanisms on one sample: their mu^2, pure epsilons or rhos are added up. */
