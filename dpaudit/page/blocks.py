@@ -172,7 +172,7 @@ _LEADING = re.compile(r"(#+|[-+]|\d+(?=[.)]))(?=[.)]?(\s|$))|[=-]+$")
 
 
 def _md(text: str) -> str:
-    """Text of one line that Markdown shows as it is; code between backticks stays code."""
+    """Return one line of text that Markdown shows unchanged; code between backticks stays code."""
     parts = _CODE.split(" ".join(text.split()))
     parts[1::2] = [code.replace("|", "\\|") for code in parts[1::2]]
     parts[::2] = [_ENTITY.sub("&amp;", _MARKED.sub(r"\\\g<0>", words)) for words in parts[::2]]

@@ -70,7 +70,7 @@ def colour(names: Sequence[str], field: str = "name", colours: Sequence[str] = C
 
 
 def channel(field: str, kind: str = "nominal") -> Spec:
-    """A channel that takes a field as it is, such as the words that are written at a place."""
+    """A channel that takes a field unchanged, for example a text label."""
     return {"field": field, "type": kind}
 
 

@@ -1,4 +1,4 @@
-"""What training in every library shares: noisy sums of clipped gradients, one batch after another."""
+"""Noisy sums of clipped gradients, batch by batch: the common part of training in every library."""
 
 import hashlib
 import importlib
@@ -43,12 +43,12 @@ def gradients(
     """Noisy sums [size] of gradients, each clipped to `bound`, over Poisson samples.
 
     Args:
-        curator: of the run; it draws samples and noise, and its ledger gets a line for each step.
+        curator: the run's curator; it draws samples and noise, and records each step in its ledger.
         size: the number of parameters.
-        rate: the probability with which each record is in a batch; with 1 nothing is hidden by sampling.
+        rate: sampling probability of each record; 1 means no sampling.
         bound: the norm to which each record's gradient is clipped.
         noise_multiplier: the noise's standard deviation over `bound`.
-        label: of the steps, in the ledger.
+        label: the steps' label in the ledger.
         declared: whether a record may change the gradients of others, by rounding: the sensitivity is then
             `ROUNDED` more, and the ledger says that it is declared.
         draw_with: as in `Curator.batches`.
@@ -121,11 +121,11 @@ class LayerSums:
         self.clipped: float | None = None
 
     def draw(self, units: int) -> Places:
-        """As `Batches.draw`, for all sums."""
+        """Draw as `Batches.draw`, for all sums."""
         return self._layers[0].draw(units)
 
     def drop(self) -> None:
-        """As `Batches.drop`, for all sums."""
+        """Drop as `Batches.drop`, for all sums."""
         self._layers[0].drop()
 
     def add(self, contributions: Array) -> None:
@@ -142,14 +142,14 @@ class LayerSums:
             self._counts.add(np.any(longer, axis=0).astype(np.float64))
 
     def noisy(self) -> Array:
-        """The noisy sum [p] of the batch, layer by layer; sets `clipped`."""
+        """Return the batch's noisy sum [p], layer by layer; set `clipped`."""
         found = np.concatenate([layer.noisy() for layer in self._layers])
         self.clipped = None if self._counts is None else float(self._counts.noisy())
         return found
 
 
 def _each(given: float | Sequence[float], layers: int) -> list[float]:
-    """A number for each layer."""
+    """Return one number for each layer."""
     found = list(given) if isinstance(given, Sequence) else [given] * layers
     if not layers or len(found) != layers:
         what = f"{len(found)} numbers for {layers} layers"
@@ -160,17 +160,17 @@ def _each(given: float | Sequence[float], layers: int) -> list[float]:
 def add_one_by_one(
     batches: Batches | LayerSums, records: Sequence[bytes], together: int, compute: Callable[[Places], Array]
 ) -> None:
-    """Add gradients to a batch, each of which is a function of its own record to the last digit.
+    """Add gradients to a batch; each gradient depends only on its own record, to the last digit.
 
-    Libraries compute many gradients together, and round each of them by how many there are and by its place
-    among them, but never by what the others hold. So there are always `together` in one computation, and a
-    record's place in it follows from the record itself. What one record more changes is then its own row
-    alone, and clipping that row bounds by how much the sum moves; no error of rounding needs a bound.
+    Libraries compute many gradients together. Each gradient's rounding depends on their number and its own
+    position, but never on the values of the others. So every computation has `together` gradients, and a
+    record determines its own position. Adding a record then changes only its own row, and clipping that row
+    bounds the change of the sum; rounding errors need no bound.
 
     Args:
-        batches: where the gradients are added.
+        batches: the batches that receive the gradients.
         records: the bytes of each record that was drawn.
-        together: the number of gradients in one computation, and of places in it.
+        together: the number of gradients in one computation, and of positions in it.
         compute: from `together` positions among `records` to as many gradients [together, p], in a
             computation whose steps do not depend on what it computes with.
     """
@@ -190,7 +190,7 @@ def add_one_by_one(
 
 
 def group_size(curator: Curator, rate: float, records: int | None, known: int | None = None) -> float:
-    """The expected size of a batch, for averages, from the number of records as it is publicly known.
+    """Return the expected batch size, for averages, from the public number of records.
 
     `known` is how many there are, which is public where neighbours have as many. Raises `InvalidParameter`:
     `records` is left out where it is not, or no positive whole number.
@@ -217,7 +217,7 @@ def load_ahead() -> None:
 
 
 def missing(what: str, extra: str, error: ImportError) -> MissingExtra:
-    """The error where a library is not installed."""
+    """Return the error for a library that is not installed."""
     remedy = f"pip install 'dpaudit[{extra}]'"
     return MissingExtra(f"{what} cannot be imported: {error}", where=f"dpaudit.{extra}", remedy=remedy)
 
@@ -250,20 +250,20 @@ def public_randomness(curator: Curator) -> Iterator[None]:
 
 
 class PublicDraws:
-    """Whether a loop draws from torch's generator between a batch and its gradients while that is public."""
+    """Check that a loop draws nothing from torch's public generator between a batch and its gradients."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self.begin()
 
     def begin(self) -> None:
-        """Note the states in which a batch begins."""
+        """Record the generator's states at the start of a batch."""
         self._before = self._states()
 
     def require_none(self) -> None:
-        """Raise `UsageError` where anything was drawn since then."""
+        """Raise `UsageError` if anything was drawn since then."""
         if self._before != (now := self._states()) and now:
-            what = "random numbers drawn of torch's public generator between a batch and its gradients"
+            what = "random numbers drawn from torch's public generator between a batch and its gradients"
             why = "dropout draws one mask for each place in a batch, so that a record moves those behind it"
             remedy = "leave dropout out, or take dpaudit.torch.PrivateGradient, with one mask for all records"
             raise UsageError(what, where=self._where, why=why, remedy=remedy)

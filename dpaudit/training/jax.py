@@ -17,30 +17,30 @@ from dpaudit.training.gradients import LayerSums, Places, add_one_by_one, group_
 class PrivateGradient:
     """The noisy mean gradient of a Poisson sample, in place of `jax.grad`.
 
-    It is called with the parameters and the columns of all records, and returns a tree like the parameters. A
+    Call it with the parameters and the columns of all records; it returns a tree like the parameters. A
     curator clips each record's gradient, adds the gradients up and adds noise. What an optimizer computes
-    from noisy gradients costs nothing more. A record's gradient does not depend on the others, by rounding
-    either: see `dpaudit.training.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`.
+    from noisy gradients costs nothing more. A record's gradient does not depend on the others, not even
+    by rounding: see `dpaudit.training.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`.
 
     Args:
         loss: ``(params, *record) -> loss`` of one record, in JAX's functions. Or what `clipped_grad` of
             jax-privacy returned: its own code then clips every record's gradient, in a batch of one.
-        curator: of the run. Every step is a line of its ledger, and its budget, if it holds one, is charged
-            before the step: one that does not fit raises `BudgetExceeded`.
-        rate: the probability with which each record is in a batch.
+        curator: the run's curator. Every step is a line of its ledger, and its budget, if it has one, is
+            charged before the step: a step that does not fit raises `BudgetExceeded`.
+        rate: sampling probability of each record.
         bound: the norm to which a record's gradient, of all parameters together, is clipped; of a
             `clipped_grad` it may be left out, and is its own.
         noise_multiplier: the noise's standard deviation over `bound`.
-        records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
-            is that of the data, which is public unless a record may be added or removed.
-        together: how many gradients are computed at once, always so many.
+        records: the public number of records, for averaging gradients. Default: the data's own number,
+            which is public unless a record may be added or removed.
+        together: the fixed number of gradients in one computation.
         layers: whether each array of the parameters is clipped and noised by itself. `bound` and
             `noise_multiplier` are then a number for all of them, or one for each. All are made on the same
             sample.
         count_noise: the standard deviation of the noise on the number of records that are clipped, which
             adaptive clipping needs; it is made on the same sample, and stands in `clipped` after a step. Left
             out, it is not released.
-        label: of the steps, in the ledger.
+        label: the steps' label in the ledger.
 
     Raises:
         MissingExtra: JAX is not installed.
@@ -106,7 +106,7 @@ class PrivateGradient:
         self._sums(tuple([1] * (number if layers else 1)))  # refused now, and not at the first step
 
     def __call__(self, params: Any, *columns: Any) -> Any:
-        """The noisy mean gradient at `params`, of their form, from one sample of the records.
+        """Return the noisy mean gradient at `params`, in their form, from one sample of the records.
 
         Args:
             params: a tree of arrays.
@@ -141,6 +141,6 @@ class PrivateGradient:
         return back(np.asarray(noisy, dtype=flat.dtype))
 
     def _sums(self, sizes: tuple[int, ...]) -> LayerSums:
-        """Noisy sums of gradients of arrays of so many numbers."""
+        """Return noisy sums for gradients of arrays with these sizes."""
         named = {str(place): size for place, size in enumerate(sizes)}
         return LayerSums(self._curator, named, **self._stated)

@@ -1,9 +1,9 @@
 """Training with Opacus while dpaudit draws the samples and the noise, and writes the ledger.
 
-The optimizer's own clipping, sampling and noise give way to the curator's: of every record that was drawn it
-takes the gradient, clips it, adds all up exactly and adds noise. Physical batches (`BatchMemoryManager`) are
-parts of one batch. What computes the gradients of single records is Opacus's, and it rounds them by how many
-are in a batch: the ledger says that the sensitivity is declared.
+The curator replaces the optimizer's own clipping, sampling and noise: it clips the gradient of every sampled
+record, sums them exactly and adds noise. Physical batches (`BatchMemoryManager`) are
+parts of one batch. Opacus computes the per-record gradients, and their rounding depends on
+the batch size: the ledger says that the sensitivity is declared.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def attach(
     Args:
         to: a `PrivacyEngine`, before it makes anything private: what its `make_private` returns is attached.
             Or a `DPOptimizer`, with its loader.
-        curator: of the run. Every step is a line of its ledger, and its budget, if it holds one, is charged
-            before the step: one that does not fit raises `BudgetExceeded`, and the parameters stay.
-        loader: the `DPDataLoader` that the optimizer's batches come from.
-        rate: the loader's sampling rate as it is publicly known. Of any other loader than one by
-            ``DPDataLoader(..., sample_rate=rate)`` Opacus computes it, and the number of steps, from the
-            number of records: it may be left out where that is public, as none may be added or removed.
-        records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
-            is that of the data set, which is public unless a record may be added or removed.
+        curator: the run's curator. Every step is a line of its ledger, and its budget, if it has one, is
+            charged before it. A step that does not fit raises `BudgetExceeded`; the parameters stay.
+        loader: the `DPDataLoader` of the optimizer's batches.
+        rate: the loader's public sampling rate. Opacus computes it, and the number of steps, from the number
+            of records, except for a loader made by ``DPDataLoader(..., sample_rate=rate)``. It may be left
+            out if the number of records is public because none may be added or removed.
+        records: the public number of records, for averaging gradients. Default: the data set's own number,
+            which is public unless a record may be added or removed.
         layers: whether each parameter tensor is clipped to the optimizer's norm and noised by itself. All are
             made on the same sample.
-        label: of the steps, in the ledger.
+        label: the steps' label in the ledger.
 
     Raises:
         UsageError: an optimizer that adds up gradients before they can be clipped (fast gradient clipping),
@@ -108,7 +108,7 @@ def _require_single(numbers: Any, what: str) -> None:
 
 
 def _public_rate(curator: Curator, own: float, stated: float | None) -> float:
-    """The rate of a loader, of which neighbours have the same."""
+    """Return a loader's rate, which must be the same for neighbouring data."""
     if stated is None and curator.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE:
         return own
     why = "Opacus computes a loader's rate from the number of records, unless its DPDataLoader states it"
@@ -143,7 +143,7 @@ def _poisson(loader: Any) -> Any:
         sampler = getattr(sampler, "sampler", None)
     if not isinstance(sampler, UniformWithReplacementSampler):
         what = "no loader" if loader is None else f"batches of a {type(sampler).__name__}"
-        why = "the cost of a step is that of a Poisson sample, which shuffled batches are not"
+        why = "a step's cost assumes a Poisson sample, and shuffled batches are not Poisson samples"
         remedy = "give the loader of make_private(poisson_sampling=True), or a DPDataLoader"
         raise UsageError(what, where=_WHERE, why=why, remedy=remedy)
     return sampler

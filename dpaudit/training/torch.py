@@ -30,35 +30,35 @@ load_ahead()
 
 
 class PrivateGradient:
-    """The noisy mean gradient of a Poisson sample, in place of a loss's.
+    """The noisy mean gradient of a Poisson sample, in place of a loss's gradient.
 
-    A curator clips each record's gradient, adds the gradients up and adds noise. Any optimizer of torch takes
-    it from there: what it computes from noisy gradients costs nothing more.
+    A curator clips each record's gradient, adds the gradients up and adds noise. Any torch optimizer
+    can use the result: computing with noisy gradients has no further privacy cost.
 
-    Dropout draws one mask for all records of a step, from the curator's public randomness: a mask for each
-    would be another one, and so would the gradient, once a record before it is added or removed.
+    Dropout draws one mask for all records of a step, from the curator's public randomness. With one mask per
+    record, adding or removing a record would change the masks and gradients of the records after it.
 
-    A record's gradient does not depend on the others by rounding either: see
+    A record's gradient does not depend on the others, not even by rounding: see
     `dpaudit.training.gradients.add_one_by_one`. So the sensitivity of a sum is `bound`, in any precision.
 
     Args:
-        module: what is trained. Its outputs for one record must not depend on other records, as those of a
-            batch normalisation in training do.
-        loss: from outputs [1, ...] and targets [1, ...] of one record to its loss.
-        curator: of the run. Every step is a line of its ledger, and its budget, if it holds one, is charged
-            before the step: one that does not fit raises `BudgetExceeded`, and the gradients stay.
-        rate: the probability with which each record is in a batch.
+        module: the trained module. Its outputs for one record must not depend on other records, as those
+            of batch normalisation do in training.
+        loss: function from one record's outputs [1, ...] and targets [1, ...] to its loss.
+        curator: the run's curator. Every step is a line of its ledger, and its budget, if it has one, is
+            charged before the step: a step that does not fit raises `BudgetExceeded`, and the gradients stay.
+        rate: sampling probability of each record.
         bound: the norm to which a record's gradient, of all parameters together, is clipped.
         noise_multiplier: the noise's standard deviation over `bound`.
-        records: the number of records as it is publicly known, by which gradients are averaged. Left out, it
-            is that of the data, which is public unless a record may be added or removed.
-        together: how many gradients are computed at once, always so many.
+        records: the public number of records, for averaging gradients. Default: the data's own number,
+            which is public unless a record may be added or removed.
+        together: the fixed number of gradients in one computation.
         layers: whether each parameter tensor is clipped and noised by itself. `bound` and `noise_multiplier`
             are then a number for all of them, or one for each. All are made on the same sample.
         count_noise: the standard deviation of the noise on the number of records that are clipped, which
             adaptive clipping needs; it is made on the same sample, and stands in `clipped` after a step. Left
             out, it is not released.
-        label: of the steps, in the ledger.
+        label: the steps' label in the ledger.
 
     Raises:
         MissingExtra: torch is not installed.

@@ -1,4 +1,4 @@
-"""What --data names for an algorithm of one's own: numbers, a table, a query, or a function."""
+"""The values of --data for your own algorithm: numbers, a table, a query, or a function."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def _finite(cell: str, where: str, name: str) -> float:
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Read ``.npy`` as it is, or ``.csv`` as a float64 matrix [rows, columns].
+    """Read ``.npy`` unchanged, or ``.csv`` as a float64 matrix [rows, columns].
 
     A first line without any number holds the columns' names, and is left out.
     Raises `UsageError` for another suffix, `DataError` for what are not numbers, not finite ones, or lines of
@@ -392,5 +392,5 @@ def _number(cell: str) -> float | None:
 
 
 def _is_plain(cell: str) -> bool:
-    """Whether a number is written as in other files: Python takes 1_000 and the digits of all scripts."""
+    """Return whether a number has a common form: Python also accepts 1_000 and digits of all scripts."""
     return cell.isascii() and "_" not in cell

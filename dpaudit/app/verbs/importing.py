@@ -53,7 +53,11 @@ diffprivlib. See docs/proving/importing.md.
     NEIGHBOURING,
     "How neighbouring data sets differ; Opacus uses add-or-remove-one, the others state none.",
 )
-@option("--d-in", _Number(), "OpenDP: the distance between neighbouring inputs; default: that of one record.")
+@option(
+    "--d-in",
+    _Number(),
+    "OpenDP: the distance between neighbouring inputs; default: the distance for one record.",
+)
 @option("--count", COUNT, "OpenDP: how many times the measurement ran; default 1.")
 def import_ledger(
     *,

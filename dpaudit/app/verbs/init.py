@@ -40,7 +40,7 @@ ACTIONS: Final = _FILES.joinpath("templates", "workflow.yml").read_text(encoding
 def init(folder: Path, max_epsilon: float | None, install: str | None) -> None:
     """Write [tool.dpaudit] into FOLDER's pyproject.toml, and a GitHub workflow.
 
-    What is there already stays as it is, to the byte.
+    Existing content stays unchanged, to the byte.
     """
     require_folder(folder)
     project, workflow = folder / "pyproject.toml", folder / WORKFLOW
