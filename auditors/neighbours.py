@@ -23,10 +23,10 @@ def table_pairs(
     upper: ArrayLike = 1.0,
     row: int = -1,
 ) -> Iterator[Pair]:
-    """Pairs in which one row of a table [n, d] is changed as the relation allows.
+    """Return pairs in which one row of a table [n, d] is changed as the relation allows.
 
-    The row is dropped and doubled, or replaced by another one's duplicate, or set to zero; and so are rows of
-    extreme values: all low, all high, by turns, and next to the bounds.
+    The row is dropped and doubled, or replaced by a duplicate of another row, or set to zero. The same
+    changes are made to rows of extreme values: all low, all high, alternating, and next to the bounds.
 
     The table is [n, d] with finite values and n of at least 1; `lower` and `upper` are the public range of a
     record's values, one number or [d] each.

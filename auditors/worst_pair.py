@@ -17,9 +17,9 @@ from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
 
-#: From a point within the bounds to a pair; it rounds coordinates that are integers itself.
+#: Makes a pair from a point within the bounds; it must round integer coordinates itself.
 MakePair = Callable[[Array], Pair]
-#: From a pair and a root seed to how far apart its sides are.
+#: Returns the distance of a pair's sides, given a root seed.
 Objective = Callable[[Pair, int], float]
 
 
@@ -30,11 +30,11 @@ def replayed_loss(
     replays: int = 10,
     run_options: Mapping[str, Any] | None = None,
 ) -> Objective:
-    """The objective of a search for the pair whose exact loss is largest: its replay's bound on epsilon.
+    """Return the objective of a search for the pair with the largest exact loss: a replay's bound on epsilon.
 
-    A pair on which a replay has findings counts as 1e6, the largest bound there is; one whose loss is not
-    known as 0. Each pair's bound holds with 95%, the largest of them all with no stated confidence: replay
-    the pair that is found with a seed of its own, and more often. The arguments are those of `replay`.
+    A pair with findings counts as 1e6, the largest possible bound; a pair with an unknown loss counts as 0.
+    Each pair's bound holds with 95%, but the largest of all has no stated confidence: replay the resulting
+    pair with another seed and more replays. The arguments are as in `replay`.
     """
     once = functools.partial(replay, algorithm, run_options=run_options, replays=replays, delta=delta)
 
@@ -52,7 +52,7 @@ class WorstPair:
     pair: Pair
     value: float  # the objective there: the largest of many noisy figures, so biased upwards, and not a bound
     point: Array
-    evaluations: int  # how many pairs were tried
+    evaluations: int  # the number of pairs tried
     trial_seed: int  # the root seed of the trials that the search used, which no test may use again
 
 
@@ -69,14 +69,14 @@ def search_worst_pair(
 
     The search only chooses which pair is tested, and so cannot make the test invalid, *as long as the
     pair is tested on fresh trials*: the trials of the search favour the pair that was lucky in them. Its
-    trials are seeded by a root seed derived from `seed`, never by `seed` itself, so that replaying or
-    running trials of the found pair with `seed` is fresh. All pairs are compared on the same seed, which
-    makes the objective a function. Several pairs tested afterwards have to share the error level.
+    trials are seeded by a root seed derived from `seed`, never by `seed` itself, so a replay or trials of
+    the resulting pair with `seed` are fresh. All pairs are compared on the same seed, which makes the
+    objective a function. Several pairs tested afterwards must share the error level.
 
     Each point within the bounds, (least, greatest) of each coordinate, makes a pair that has to be
-    neighbouring. The objective is `replayed_loss`, or where nothing can be replayed the distance of the
-    sides' mean scores, or an estimate of epsilon; NaN counts as worse than anything. The population, so many
-    points per coordinate, is renewed for so many generations at most.
+    neighbouring. The objective is `replayed_loss`; without replays, use the distance of the sides' mean
+    scores or an estimate of epsilon. NaN is the worst value. The population has `population` points per
+    coordinate and at most `generations` generations.
     """
     if not bounds or not all(np.isfinite(pair).all() and pair[0] < pair[1] for pair in bounds):
         raise InvalidParameter(f"bounds {bounds}", where="search_worst_pair", remedy="give (least, greatest)")

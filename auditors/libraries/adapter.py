@@ -1,4 +1,4 @@
-"""What the adapters of all libraries share: versions, patches that are taken back, and names of queries."""
+"""Shared parts of the library adapters: versions, temporary patches, and names of queries."""
 
 import ast
 import importlib
@@ -16,8 +16,8 @@ from dpaudit.curator.curator import Curator
 from dpaudit.errors import MissingExtra, UsageError
 from dpaudit.ledger.places import nearest_caller, passed_over
 
-#: The scale of noise that a library leaves out: it states a sensitivity of 0, or an infinite epsilon. It is
-#: too small to change what is computed from the answer, and a query that moves is told apart by it.
+#: The scale of noise that a library omits, because the sensitivity is 0 or epsilon is infinite. It is too
+#: small to change results computed from the answer, but it reveals a query that moves.
 NO_NOISE: Final = 2.0**-40
 
 _OWN: Final = str(Path(__file__).parent) + os.sep
@@ -26,14 +26,14 @@ _LONGEST: Final = 60
 
 @dataclass(frozen=True)
 class Adapter:
-    """How one library's noise is routed through a curator.
+    """The routing of one library's noise through a curator.
 
     Attributes:
-        module: what is imported.
-        distribution: what is installed under that name.
-        install: what installs it.
-        versions: at least the first, and below the second: those whose classes and signatures are known.
-        routing: a context in which the noise of the library is the curator's.
+        module: the name of the imported module.
+        distribution: the name of the installed distribution.
+        install: the argument of ``pip install``.
+        versions: the known versions: from the first on, and below the second.
+        routing: a context in which the curator draws the library's noise.
     """
 
     module: str
@@ -43,7 +43,7 @@ class Adapter:
     routing: Callable[[Curator], AbstractContextManager[None]]
 
     def installed(self) -> str:
-        """The installed version.
+        """Return the installed version.
 
         Raises:
             MissingExtra: the library is not installed, or cannot be imported.
@@ -68,14 +68,14 @@ class Adapter:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """A version's first numbers: 0.6.6rc1 is 0.6.6."""
+    """Return a version's first numbers: 0.6.6rc1 is 0.6.6."""
     parts = (itertools.takewhile(str.isdigit, part) for part in version.split(".")[:3])
     return tuple(int("".join(digits) or "0") for digits in map(list, parts))
 
 
 @contextmanager
 def replaced(places: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
-    """While the context lasts, attributes of classes and modules have other values: (owner, name, value)."""
+    """Replace attributes of classes and modules in the context: (owner, name, value)."""
     before: list[tuple[Any, str, Any]] = []
     try:
         for owner, name, value in places:
@@ -88,18 +88,18 @@ def replaced(places: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
 
 
 def folder_of(module: str) -> str:
-    """The folder of an imported module, as frames name it."""
+    """Return the folder of an imported module, as frames name it."""
     return str(Path(str(importlib.import_module(module).__file__)).parent) + os.sep
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Where a library's code asks for noise: in frames outside the folders of its noise layer."""
+    """The place that requests noise: a frame outside the folders of the library's noise layer."""
 
     folders: tuple[str, ...]
 
     def label(self) -> str:
-        """The query in the library's own words, and the function that asks it."""
+        """Return a label: the query in the library's own words, and the function that asks it."""
         frame = nearest_caller((_OWN, *self.folders))
         if frame is None:
             return "query"
@@ -108,12 +108,12 @@ class Asked:
         return f"{words[:_LONGEST]} in {name}" if words else name
 
     def passed_over(self) -> AbstractContextManager[None]:
-        """A context in which releases stand where they are asked for."""
+        """Attribute releases in the context to the place that requests them."""
         return passed_over((_OWN, *self.folders))
 
 
 def _first_argument(frame: FrameType) -> str:
-    """The source text of the first argument of the call that a frame is in; of the call, if it has none."""
+    """Return the source text of the first argument of a frame's current call, or of the call itself."""
     with suppress(StopIteration, SyntaxError, TypeError, ValueError):
         place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
         first, last, start, end = place
@@ -130,6 +130,6 @@ def _first_argument(frame: FrameType) -> str:
 
 
 def refused(what: str, why: str) -> UsageError:
-    """What is not routed although the library is; for an adapter to raise where it is asked for."""
+    """Return the error that an adapter raises for a part of the library that is not routed."""
     remedy = "audit it by sampling instead: without the library, --plain --method sequential"
     return UsageError(what, where="library", why=why, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Targets that have never heard of dpaudit: `Routed` runs one with its library's noise drawn by a curator."""
+"""Targets written without dpaudit: `Routed` runs one, and a curator draws its library's noise."""
 
 import inspect
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dpaudit.errors import UsageError
 from dpaudit.models import did_you_mean
 from dpaudit.registry import Registry
 
-#: The libraries whose noise can be routed, each with its adapter.
+#: The libraries with noise that can be routed, each with its adapter.
 LIBRARIES: Registry[Adapter] = Registry(
     "libraries",
     Adapter,
@@ -24,7 +24,7 @@ LIBRARIES: Registry[Adapter] = Registry(
         for name in ("diffprivlib", "opacus", "smartnoise", "pipelinedp")
     },
 )
-#: Libraries whose noise is drawn where no Python code reaches it, and in what.
+#: Libraries that draw noise outside Python, with the place of the draw.
 COMPILED: Final = {
     "opendp": "OpenDP draws its noise in Rust",
     "pydp": "PyDP draws its noise in C++",
@@ -33,10 +33,10 @@ COMPILED: Final = {
 
 
 def adapter_of(library: str) -> Adapter:
-    """The adapter of a library, whose version was checked.
+    """Return the adapter of a library, after a check of its version.
 
     Raises:
-        UsageError: there is none, or none is possible, or not of the installed version.
+        UsageError: there is no adapter, none is possible, or none for the installed version.
         MissingExtra: the library is not installed.
     """
     if library in COMPILED:
@@ -54,15 +54,15 @@ def adapter_of(library: str) -> Adapter:
 
 @dataclass(frozen=True)
 class Routed:
-    """A target ``(data) -> output`` of another library, whose noise a curator draws.
+    """A target ``(data) -> output`` that uses another library, with noise drawn by a curator.
 
-    It is an algorithm like any other: it can be replayed, and what its library's mechanisms state of
-    themselves is the ledger. The target is not changed: while it runs, the library's noise layer is.
+    It is an algorithm like any other: it can be replayed, and its ledger holds the statements of the
+    library's mechanisms. The target is not changed, but the library's noise layer is replaced while it runs.
 
     Attributes:
         function: the target.
         library: one of `LIBRARIES`.
-        claim: what is claimed of it; left out, the function's own ``claim``, if it has one.
+        claim: the claim about it; default: the function's own ``claim``, if it has one.
 
     Raises:
         UsageError: as `adapter_of`; or the function does not take the data alone.
@@ -98,7 +98,7 @@ class Routed:
 
     @property
     def not_checked(self) -> tuple[Condition, ...]:
-        """What an audit of it leaves unchecked besides."""
+        """Return further conditions that its audits leave unchecked."""
         source = f"{self.library} {adapter_of(self.library).installed()}"
         return (Condition(code=Code.ROUTED_NOISE, text=source),)
 

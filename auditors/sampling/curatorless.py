@@ -19,9 +19,9 @@ Rows = Callable[[Any, np.random.Generator, int], Any]
 class Plain:
     """A mechanism ``(data, generator) -> output`` that draws its own noise.
 
-    It has no ledger, so that it can be neither accounted for nor replayed: it can only be audited by
-    sampling, by its final output. One that ignores the generator and takes its noise from the operating
-    system can be audited too, but its trials cannot be repeated. `rows` makes many independent runs at once;
+    It has no ledger, so it can be neither accounted for nor replayed: only a sampling audit of its final
+    output is possible. A mechanism that ignores the generator and takes its noise from the operating system
+    can be audited too, but its trials cannot be repeated. `rows` makes many independent runs at once;
     `fingerprint` identifies the mechanism in a store of trials if its content cannot be inspected.
     """
 

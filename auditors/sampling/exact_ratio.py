@@ -33,11 +33,11 @@ def exact_ratio(
     seed: int = 0,
     run_options: Mapping[str, Any] | None = None,
 ) -> Plain:
-    """An algorithm and a pair as a mechanism that returns each run's log-likelihood ratio.
+    """Turn an algorithm and a pair into a mechanism that returns each run's log-likelihood ratio.
 
-    Trial i of it makes the very releases that trial i of the algorithm makes. The ratio is infinite where one
-    of the data sets could not have released them at all. `seed` is the root seed of one run that is tried
-    first. `CannotBound` is raised where a release has no density, or nothing is released.
+    Trial i makes the same releases as trial i of the algorithm. The ratio is infinite if one of the data
+    sets cannot produce them. `seed` is the root seed of a first test run. Raises `CannotBound` if a release
+    has no density, or nothing is released.
     """
     ratio = TranscriptRatio(algorithm, pair.data, pair.neighbour, dict(run_options or {}))
     first = SeedSequence((require_seed(seed), 0, 0))
@@ -71,9 +71,9 @@ class TranscriptRatio:
     options: Mapping[str, Any]
 
     def __call__(self, data: Any, generator: np.random.Generator) -> float:
-        """The log-likelihood ratio of one run on `data`, the one side or the other.
+        """Return the log-likelihood ratio of one run on `data`, either side of the pair.
 
-        `NoDensity` is raised for a release that moves and has no known density.
+        Raises `NoDensity` for a release that moves and has no known density.
         """
         runs = Runs(self.algorithm, self.options)
         sequence = generator.bit_generator.seed_seq

@@ -41,7 +41,7 @@ from dpaudit.processes.hosted import Hosted
 
 #: The largest number of guesses that is considered feasible.
 _MOST_GUESSES = 2**14
-#: Fair coins fall so unevenly with at most this probability.
+#: Coins are refused if fair coins would be so uneven with at most this probability.
 _UNFAIR = 1e-9
 #: Coins, and the order of equal scores, are drawn independently of every trial's noise, whose sides are 0, 1.
 _COINS, _TIES = 2, 3
@@ -65,18 +65,18 @@ def one_run(
 ) -> Audit:
     """Guess which canaries were in the one run, and test a claim by the number of right guesses.
 
-    From scores [m], higher where the canary looks as if it had been in, and coins `included` [m], each fair
-    and independent of everything else. Lists of such arrays are those of several independent runs, whose
-    canaries are pooled: each counts by its rank in its own run. The highest scores are guessed in, the lowest
-    out, equally many, equal ones in an order that `seed` draws.
+    `scores` [m] are higher for canaries that seem to be included, and the coins `included` [m] are fair and
+    independent of everything else. Lists of such arrays describe several independent runs; their canaries
+    are pooled by their ranks in their own runs. The highest scores are guessed as included, the lowest as
+    excluded, equally many; `seed` draws the order of equal scores.
 
-    `guesses` says how many are guessed; it must be fixed before the run. Left out, the number is chosen for
-    what is tested and never by the scores: for the claim, and for each epsilon or mu that a bound refutes.
-    Under a claim of GDP the bound is on mu, otherwise on epsilon at `delta`; neither assumes anything of the
-    mechanism. The other arguments are those of `threshold`, and the root seed.
+    `guesses` is the number of guesses, fixed before the run. By default it is chosen for the tested claim,
+    and for each epsilon or mu that a bound refutes, never by the scores. For a GDP claim the bound is on mu,
+    otherwise on epsilon at `delta`; neither assumes anything about the mechanism. The other arguments are as
+    in `threshold`.
 
-    `DataError` is raised where scores and coins differ in shape, a score is NaN or the coins cannot have been
-    fair; `InvalidParameter` for more guesses than canaries, or none at all.
+    Raises `DataError` if scores and coins differ in shape, a score is NaN or the coins are implausible for
+    fair coins; raises `InvalidParameter` for no guesses or more guesses than canaries.
     """
     require_fraction("confidence", confidence)
     standings, coins = _pooled(
@@ -123,7 +123,7 @@ def one_run(
 
 @dataclass(frozen=True)
 class _Tested:
-    """What the number of right guesses is held against: a claim, and the family in which a bound is stated.
+    """The hypotheses for the number of right guesses: a claim, and the family of a bound.
 
     A claim's verdict and its bound must share one budget of error. Either both count the same guesses, so
     that what refutes most is one event; or the claim is a member of the family, and is refuted exactly where
@@ -164,7 +164,7 @@ class _Tested:
         return cls(points, family, plan, hypothesis, count)
 
     def figures(self, bound: float, most: float, event: str) -> dict[str, Any]:
-        """The bound, what could have been refuted, and what is left on trust, as fields of an `Audit`."""
+        """Return the bound, the detection limit and the unchecked conditions, as fields of an `Audit`."""
         if self.family.delta is None:
             return {
                 "mu_lower": bound,
@@ -182,9 +182,9 @@ def _always(count: int) -> GuessPlan:
 
 
 def _pooled(scores: Scores, included: Coins, ties: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
-    """The canaries' standings in their runs, in (0, 1), and their coins; [m] of all runs together.
+    """Return the canaries' ranks in their runs, scaled to (0, 1), and their coins; [m] over all runs.
 
-    Equal scores stand in a random order: that in which they are given may be by their coins.
+    Equal scores get a random order, because their given order may depend on their coins.
     """
     several = isinstance(scores, Sequence) and len(scores) > 0 and np.ndim(scores[0]) == 1
     runs: list[tuple[Any, Any]] = [(scores, included)]
@@ -237,17 +237,19 @@ def _guesses_needed(ratio: float, hypothesis: Hypothesis, error: float) -> str:
 
 @dataclass(frozen=True)
 class Canaries:
-    """A `number` of records, m, each in the data or not, and each a unit of privacy of its own."""
+    """A `number` of records, m, each in the data or not, and each a separate unit of privacy."""
 
     number: int
     #: From m booleans to the data set that holds exactly these canaries. For a claim under replace-one, a
     #: canary that is out is replaced by another record.
     insert: Callable[[NDArray[np.bool_]], Any]
-    score: Callable[[Any], Any]  # from the output to [m] numbers, higher where a canary seems to be in
+    score: Callable[
+        [Any], Any
+    ]  # computes [m] numbers from the output, higher for canaries that seem to be included
 
 
 def coin_relation(claim: Claim | None) -> Neighbouring:
-    """The relation of two data sets that differ in one coin: the claim's, or adding or removing a canary."""
+    """Return the relation of data sets that differ in one coin: the claim's, or add-or-remove-one."""
     return (claim and claim.neighbouring) or Neighbouring.ADD_OR_REMOVE_ONE
 
 
@@ -265,9 +267,8 @@ def audit_in_one_run(
 ) -> Audit:
     """Toss the coins, run the algorithm once, guess the coins.
 
-    A claim without a relation is taken to be about that of a coin: adding or removing a unit. The root seed
-    is that of the coins and of the run; the other arguments and the errors are those of `audit_by_sampling`
-    and `one_run`.
+    A claim without a relation is read as add-or-remove-one. The root seed determines the coins and the run.
+    The other arguments and the errors are as in `audit_by_sampling` and `one_run`.
     """
     m = canaries.number
     if m < 1:
@@ -290,6 +291,6 @@ def audit_in_one_run(
 def _scores(
     algorithm: Auditable, canaries: Canaries, coins: NDArray[np.bool_], seed: int, options: Mapping[str, Any]
 ) -> Array:
-    """The canaries' scores [m] after the one run."""
+    """Return the canaries' scores [m] after the one run."""
     side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
     return np.atleast_1d(flatten(side.one(0)))

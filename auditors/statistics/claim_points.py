@@ -1,4 +1,4 @@
-"""What a claim implies for any one event: p <= e^epsilon q + delta for every point of its privacy curve."""
+"""The implication of a claim for any one event: p <= e^epsilon q + delta at every point of its curve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PrivacyCurve: TypeAlias = Callable[[float], float]
 
 
 class Judged(TypedDict):
-    """What every test takes: the claim, its curve delta(epsilon), where to bound epsilon, the confidence."""
+    """The input of every test: the claim, its curve delta(epsilon), the bound's delta, the confidence."""
 
     claim: Claim | None
     curve: PrivacyCurve | None
@@ -49,19 +49,19 @@ class ClaimedPoints:
         return list(zip(self.epsilons.tolist(), self.deltas.tolist(), strict=True))
 
     def ceiling(self, q: Array) -> Array:
-        """The largest probability of an event that the claim allows beside q, [n] -> [n]."""
+        """Return the largest probability of an event that the claim allows, given q: [n] -> [n]."""
         lines = np.exp(np.minimum(self.epsilons, 700.0)) * q[..., None] + self.deltas
         return np.asarray(np.min(lines, axis=-1))
 
 
 def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float | None) -> ClaimedPoints:
-    """The points to test for a claim; without one, only epsilon at `delta` is bounded.
+    """Return the points to test for a claim; without a claim, only epsilon at `delta` is bounded.
 
     The curve delta(epsilon) of the claimed guarantee, nonincreasing, is needed for zCDP, GDP and RDP. By
     default the bound is stated at the claim's own delta, or 1e-5.
 
-    `InvalidParameter` is raised for no curve where one is needed, a curve that is NaN, increases, leaves
-    [0, 1] or is 1 at every epsilon tried, or a delta outside [0, 1).
+    Raises `InvalidParameter` for a missing curve, a curve that is NaN, increases, leaves [0, 1] or is 1 at
+    every epsilon tried, or a delta outside [0, 1).
     """
     if delta is not None:
         require_fraction("delta", delta, zero=True)
@@ -107,7 +107,7 @@ def _value(curve: PrivacyCurve, epsilon: float) -> float:
 
 
 def _claimed_epsilon(curve: PrivacyCurve, delta: float) -> float | None:
-    """The least epsilon that the claim states at delta, rounded up; None where it states none."""
+    """Return the least epsilon that the claim states at delta, rounded up; None if it states none."""
     if _value(curve, 0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0

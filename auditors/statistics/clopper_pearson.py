@@ -17,7 +17,7 @@ _ROUNDING = 1e-12
 
 
 def proportion_lower(successes: int, trials: int, error: float) -> float:
-    """A lower bound on a proportion that fails with probability at most `error`.
+    """Return a lower bound on a proportion that fails with probability at most `error`.
 
     >>> round(proportion_lower(300, 1000, 0.025), 6)
     0.271721
@@ -29,7 +29,7 @@ def proportion_lower(successes: int, trials: int, error: float) -> float:
 
 
 def proportion_upper(successes: int, trials: int, error: float) -> float:
-    """An upper bound on a proportion that fails with probability at most `error`.
+    """Return an upper bound on a proportion that fails with probability at most `error`.
 
     >>> round(proportion_upper(100, 1000, 0.025), 6)
     0.120288
@@ -45,7 +45,7 @@ def proportion_upper(successes: int, trials: int, error: float) -> float:
 def epsilon_lower(
     successes_p: int, trials_p: int, successes_q: int, trials_q: int, delta: float, error: float
 ) -> float:
-    """A lower bound on epsilon at `delta` from how often one event happened on either side.
+    """Return a lower bound on epsilon at `delta` from the counts of one event on both sides.
 
     Of `trials_p` runs on the data the event happened in `successes_p`, of `trials_q` runs on the neighbour in
     `successes_q`; it must not have been chosen on these runs. (epsilon, delta)-DP implies
@@ -62,7 +62,7 @@ def epsilon_lower(
 
 
 def largest_refutable_epsilon(trials: int, delta: float, confidence: float) -> float:
-    """The largest epsilon that any outcome of so many held-out trials a side can refute.
+    """Return the largest epsilon that any outcome of `trials` held-out trials a side can refute.
 
     The best outcome is an event in every run on the one side and in none on the other.
 
@@ -74,7 +74,7 @@ def largest_refutable_epsilon(trials: int, delta: float, confidence: float) -> f
 
 
 def trials_needed(epsilon: float, delta: float, confidence: float) -> int:
-    """How many held-out trials a side it takes before any outcome can refute epsilon at `delta`.
+    """Return the least number of held-out trials a side with which an outcome can refute epsilon at `delta`.
 
     >>> [trials_needed(epsilon, 0.0, 0.95) for epsilon in (1.0, 2.0, 4.0, 8.0)]
     [12, 30, 204, 10999]
@@ -89,7 +89,7 @@ def trials_needed(epsilon: float, delta: float, confidence: float) -> int:
 
 
 def least_enough(enough: Callable[[int], bool], first: int, most: int) -> int | None:
-    """The least number that is enough, doubled from `first` and then bisected; None where it exceeds `most`.
+    """Return the least number that is enough, by doubling from `first` and bisection; None above `most`.
 
     If k is enough every larger number must be.
     """

@@ -1,8 +1,8 @@
 """One event, chosen on a share of the runs and tested on the others.
 
 The scheme is that of DP-Sniper (Bichsel, Steffen, Bogunovic, Vechev 2021) and of Jagielski, Ullman and
-Oprea (2020). Exactly one event (threshold, tail and direction together) and one classifier come out of the
-first shares, and the whole error is spent on testing that event on runs that had no part in choosing it. All
+Oprea (2020). The first shares give exactly one event (threshold, tail and direction together) and one
+classifier. The whole error is spent on a test of that event on the other runs. All
 points of a claimed curve are tested with this one event at no further cost: they all follow from the same
 claim, and share one p-value.
 """
@@ -95,7 +95,7 @@ def threshold(
 
 
 def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[Samples, Samples]:
-    """The runs to choose on and the runs to test on: scored where they are features, and rounded alike.
+    """Return the runs for the choice and the runs for the test, with scores rounded in the same way.
 
     They are not rounded where the floating-point grid itself is attacked.
     """
@@ -117,7 +117,7 @@ def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[
 
 
 def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: float) -> tuple[str, ...]:
-    """Why no outcome could have refuted any claimed point, and how many runs it takes; else nothing."""
+    """Return the reason why no outcome could have refuted a claimed point, with the runs needed, if any."""
     if any(epsilon < largest_refutable_epsilon(tested, delta, confidence) for epsilon, delta in points.pairs):
         return ()
     needed = min(trials_needed(epsilon, delta, confidence) for epsilon, delta in points.pairs)
@@ -139,12 +139,12 @@ class ThresholdEvent:
 
     @classmethod
     def of(cls, found: Candidates, index: int) -> ThresholdEvent:
-        """The event at an index of the candidates."""
+        """Return the event at an index of the candidates."""
         upper, swapped = bool(found.upper[index]), bool(found.swapped[index])
         return cls(float(found.thresholds[index]), upper, swapped)
 
     def counts(self, samples: Samples) -> tuple[int, int]:
-        """The number of runs with the event, on the likelier side (x) and on the other (y)."""
+        """Return the number of runs with the event, on the likelier side (x) and on the other (y)."""
         data, neighbour = (
             int(np.sum(side >= self.threshold if self.upper else side <= self.threshold))
             for side in (samples.data, samples.neighbour)
@@ -192,7 +192,7 @@ def _largest_mean(counts: Array, width: float) -> Array:
 
 
 def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
-    """The event that promises the largest lower bound on mu; chosen as `event_for_epsilon` is."""
+    """Return the event that promises the largest lower bound on mu; chosen as in `event_for_epsilon`."""
     found = candidates(samples)
     n = len(samples) + 1
     p, q = (found.x + 0.5) / n, (found.y + 0.5) / n

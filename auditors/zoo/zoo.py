@@ -48,7 +48,7 @@ QUERIES = 10
 
 @dataclass(frozen=True)
 class Specimen:
-    """One mechanism of the zoo: what is audited, a pair on which its fault shows, its source and its fault.
+    """One mechanism of the zoo, with a pair that shows its fault, its source and its fault.
 
     `pair_epsilon` is the least that holds on the pair at the claim's delta, rounded up; the mechanism's own
     may be larger.
@@ -63,7 +63,7 @@ class Specimen:
 
     @property
     def claim(self) -> Claim:
-        """The claim that the mechanism makes."""
+        """Return the mechanism's claim."""
         claim: Claim = self.algorithm.claim  # type: ignore[attr-defined]  # every specimen's has one
         return claim
 
@@ -289,8 +289,8 @@ ZOO: Mapping[str, Specimen] = {
 class ZooRow:
     """One mechanism, audited by every method that applies to it, from as many `trials` on either side.
 
-    The audits are threshold and sequential on the same trials, and replay where the mechanism draws its
-    noise from a curator; `seconds` is their time together.
+    The audits are threshold and sequential on the same trials, and replay if a curator draws the mechanism's
+    noise; `seconds` is their total time.
     """
 
     name: str
@@ -310,7 +310,7 @@ class ZooRow:
         return self.refuted is not self.specimen.correct
 
     def epsilon_lower(self, method: str) -> float | None:
-        """The bound by one method; None where it was not used."""
+        """Return the bound by one method; None if it was not used."""
         return next((audit.epsilon_lower for audit in self.audits if audit.method == method), None)
 
 
