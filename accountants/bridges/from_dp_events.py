@@ -48,8 +48,8 @@ def from_dp_event(
     """Return a ledger with one release for each leaf of a tree of events, with `declared` sensitivities.
 
     `relation` is the relation of the events. Without `neighbouring`, the ledger has the same relation;
-    ``REPLACE_SPECIAL`` means zero-out. With `whole`, multipliers are scales over the whole sensitivity, as
-    `to_dp_event` writes them, and events under ``REPLACE_SPECIAL`` may also mean replace-one.
+    ``REPLACE_SPECIAL`` means zero-out. With `whole`, a noise multiplier is the noise scale divided by the
+    whole sensitivity, as in `to_dp_event`; ``REPLACE_SPECIAL`` may then also mean replace-one.
 
     Raises:
         CannotBound: an event has no sound counterpart here, or has no privacy guarantee at all.

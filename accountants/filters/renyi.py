@@ -48,7 +48,7 @@ class RDPFilter(AdditiveFilter):
     ) -> Self:
         """Return the filter for (epsilon, delta) that admits this mechanism most often.
 
-        Raises `CannotBound`: no order admits it even once.
+        Raises `CannotBound` if no order admits the mechanism even once.
         """
         best: tuple[float, float, float] = (0.0, 2.0, 0.0)
         for alpha in _ORDERS:

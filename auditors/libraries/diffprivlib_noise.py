@@ -1,7 +1,7 @@
 """diffprivlib: every `DPMechanism.randomise` asks the curator.
 
-Its mechanisms that add Laplace, geometric or Gaussian noise, randomize a response or choose a candidate are
-the curator's of the same distribution, with the sensitivity and scale that they state. What truncates or
+Each mechanism for Laplace, geometric or Gaussian noise, randomized response or selection is replaced by the
+curator's mechanism with the same distribution, sensitivity and scale. What truncates or
 folds such noise does so to the curator's answer. All others draw with their own code and the curator's
 generator: of these the guarantee and the sensitivity are known, but no density.
 
@@ -162,7 +162,7 @@ KNOWN: Final[dict[str, Answers | None]] = {
     "Uniform": None,
     "Vector": _refused(*_VECTOR),
 }
-#: Those that call the class they inherit from, and truncate or fold its answer.
+#: Mechanisms that call their parent class, then truncate or fold its answer.
 AFTERWARDS: Final = ("GeometricFolded", "GeometricTruncated", "LaplaceFolded", "LaplaceTruncated")
 
 

@@ -1,7 +1,7 @@
 """PipelineDP: the numbers that its additive mechanisms release are the curator's answers.
 
-`add_noise` of `LaplaceMechanism` and `GaussianMechanism`, and the functions that apply either, ask the
-curator with the scale and the sensitivity that they state; its exponential mechanism asks for a choice.
+`add_noise` of `LaplaceMechanism` and `GaussianMechanism`, and the functions that apply either, pass
+their scale and sensitivity to the curator. The exponential mechanism asks the curator for a selection.
 Pipelines are local ones. Groups come in the order of their keys, so that a release stands for the same
 partition on both sides; and where a privacy unit has more contributions than are kept, which are kept follows
 from a public seed and that unit's own contributions.

@@ -114,7 +114,7 @@ def extremes(
     turned: bool = False,
     singly: bool = True,
 ) -> Iterator[ExtremeNoise]:
-    """Yield recordings with all outputs set at once, and with the first output of each place in the code.
+    """Yield noise sources that set all outputs, and sources that set the first output of places in the code.
 
     `turned` is the second direction of a pair; it leaves out the recordings that the first direction covers.
     `singly` sets one place at a time, while all other places are live. Otherwise each recording sets several

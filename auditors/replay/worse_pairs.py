@@ -295,7 +295,7 @@ def _usual_step(runs: Mapping[int, Recording], gaps: Sequence[tuple[int, int]]) 
 
 
 def _unevenness(runs: Mapping[int, Recording], gap: tuple[int, int], usual: Array) -> float:
-    """Return the excess of a part's moves over the usual moves; larger if they exceed the ledger."""
+    """Return how far a gap's moves exceed the usual ones; return a larger value if they exceed the ledger."""
     one, two = gap
     with suppress(ValueError, DpauditError):
         made = movements(runs[one].entries, runs[two].entries)

@@ -24,7 +24,7 @@ from dpaudit.processes.wire import NotPlain, portrait
 Score = Callable[[Any], Any]
 #: How deep containers and objects may be nested; what lies deeper is told apart by its text.
 _DEPTH = 12
-#: Marks numbers that are hashes; no key is written so.
+#: Mark a number as a hash. No key in a score has this form.
 _HASH = "#"
 #: Marks what no number, text or kind tells, such as what a generator would give.
 _UNSEEN = "?"

@@ -37,9 +37,9 @@ class LedgerStream(LedgerFacts):
     """A ledger file, read once from its first line to its last; a context, in which the file is open.
 
     The constructor reads the header. Iterating yields the releases in order. `complete`, `hash` and
-    `number` are about the blocks of lines read so far. Options and errors are those of `Ledger.read`, raised
-    by the constructor about the header, else while iterating. `progress` is called now and then with the
-    number of bytes read since the last call.
+    `number` are about the blocks of lines read so far. Options and errors are those of `Ledger.read`:
+    the constructor raises errors in the header, and iteration raises all others. `progress` is called now and
+    then with the number of bytes read since the last call.
     """
 
     def __init__(

@@ -205,7 +205,7 @@ def _with(frame: Any, schema: Mapping[str, Any], values: Mapping[str, Any]) -> A
 
 
 def _may_be_missing(frame: Any, name: str) -> bool:
-    """Whether a column can be given missing values; numpy's whole numbers and booleans in pandas cannot."""
+    """Return whether a column can hold missing values; numpy integers or booleans in pandas cannot."""
     if frame.implementation.is_pyarrow():  # it chooses between no values of its extension types
         return not hasattr(frame.to_native().schema.field(name).type, "extension_name")
     if not (frame.implementation.is_pandas_like() or frame.implementation.is_dask()):

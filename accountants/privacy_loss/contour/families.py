@@ -131,7 +131,7 @@ class LaplaceFactor(ParameterFamily):
     """Laplace noise at every parameter."""
 
     def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
-        # Both forms of the module's docstring; derivatives by series in e where differences would cancel.
+        # Both forms are in the module's docstring. A series in e replaces differences that would cancel.
         e = self.parameters
         logs, errors = _laplace_cumulant(c, e)
         p, x = c * (c + 1.0), (2.0 * c + 1.0) * e

@@ -63,7 +63,7 @@ class AuditPlan:
         return cls(effort.method, effort.trials, effort.time_limit, seed, 1 - error, search_pairs)
 
     def audit(self, algorithm: Auditable, pairs: Sequence[Pair], /, **options: Any) -> Audit:
-        """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
+        """Audit an algorithm at this effort; an audit that runs out of time is inconclusive.
 
         The clock alone decides how many runs a sampling audit makes, never a score: the test stays valid.
         """
@@ -71,7 +71,7 @@ class AuditPlan:
         once = functools.partial(audit, method=self.method, trials=self.trials, confidence=self.confidence)
         unit = getattr(options["claim"], "unit", None)
         searched = self.search_pairs and unit in {None, *RECORDS}
-        if self.method == "replay":  # what every replay searches ends well before the time is over
+        if self.method == "replay":  # the search of every replay ends well before the time limit
             within = self.seconds and 0.4 * self.seconds
             once = functools.partial(once, search_pairs=searched or None, search_seconds=within)
         try:
@@ -98,7 +98,7 @@ def effort_of(gate: Gate, profile: Profile, own: Effort) -> Effort:
     """A target's whole effort: its own table's, else the profile's, else the gate's, else the defaults."""
     ranked = (own, getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile])
     method = _first(ranked, "method")
-    # A number of trials is meant for the method that is in force where it stands.
+    # A number of trials applies to the method in force in the same table.
     stated = (effort.trials for i, effort in enumerate(ranked) if _first(ranked[i:], "method") == method)
     trials = next((number for number in stated if number is not None), TRIALS.get((profile, method)))
     seconds, seed = _first(ranked, "time_limit"), _first(ranked, "seed")
@@ -106,7 +106,7 @@ def effort_of(gate: Gate, profile: Profile, own: Effort) -> Effort:
 
 
 def gate_confidence(gate: Gate, profile: Profile) -> float:
-    """The probability, at least, with which no true claim is refuted by any audit of the gate."""
+    """Return the least probability that no audit of the gate refutes a true claim."""
     return getattr(gate.profile, profile).confidence or gate.audit.confidence or CONFIDENCE
 
 
@@ -131,9 +131,9 @@ class TimeOver(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeOver` inside once the time is over, and once a second after that should it be swallowed.
+    """Raise `TimeOver` in the context at the time limit, and again every second if the code catches it.
 
-    A signal does it, and so only in the main thread; elsewhere there is no limit.
+    A signal raises it, so the limit works only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

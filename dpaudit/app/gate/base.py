@@ -63,7 +63,7 @@ def held_to_base(
         return Held(working)
     findings: dict[tuple[object, ...], GateFinding] = {}
     gate = _Comparison(base, working, profile, at, findings).held()
-    for other in get_args(Profile):  # what a later run would be judged by
+    for other in get_args(Profile):  # a later run would be judged by this configuration
         _Comparison(base, working, other, at, findings).held()
     known = _baselines(base)
     found = {}
@@ -97,16 +97,16 @@ def require_no_link(configuration: Path) -> None:
 
 
 def _require_same_repository(folder: Path, name: str, reference: str) -> None:
-    """Raise `UsageError` where a submodule took the place of a folder that had the configuration.
+    """Raise `UsageError` if a submodule replaced the folder that held the configuration.
 
-    Its own commits, which the change chose, would be the rules.
+    Otherwise the change could choose its own rules through the submodule's commits.
     """
     outer = (git(folder, "rev-parse", "--show-superproject-working-tree") or b"").decode().strip()
     if not outer:
         return
     try:
         commit = _merge_base(Path(outer), reference)
-    except UsageError:  # a reference of the submodule's alone
+    except UsageError:  # the reference exists only in the submodule
         return
     if SUBMODULE in modes_at(Path(outer), commit, str(folder / name)).values():
         return
@@ -311,7 +311,7 @@ def _baseline_at(folder: Path, commit: str, path: str, scratch: Path) -> Path | 
 
 
 def _merge_base(folder: Path, reference: str) -> str:
-    """The commit from which the working tree and `reference` went apart."""
+    """Return the last common commit of the working tree and `reference`."""
     why = "the rules of a change are those of its merge base"
     remedy = "fetch it with its history: `git fetch --unshallow`, or fetch-depth: 0 in actions/checkout"
     if shutil.which("git") is None:

@@ -56,7 +56,7 @@ def run_gate(
     base: str | None = None,
     where: Processes = DEFAULT,
 ) -> Report:
-    """Judge everything that a configuration names; the present folder is where its paths start.
+    """Judge all checks of a configuration; its paths are relative to the current folder.
 
     After an error in one check the others are still judged. Without `seed`, the configuration's is used;
     with `strict`, an inconclusive check fails; places in the report are relative to `root`. With `base`, the
@@ -303,7 +303,7 @@ def _audit_words(audit: Audit) -> str:
 
 
 def proof_findings(name: str, accounting: Accounting, places: Places) -> Iterator[GateFinding]:
-    """Failing releases, each at its line, then the total, at the claim's."""
+    """Return findings for failing releases, each at its line, then for the total, at the claim's line."""
     failing = not_proved(accounting)[:MOST_RELEASES]
     for release in failing:
         if release.claimed is not None:

@@ -19,7 +19,7 @@ TABLE = ("tool", "dpaudit")
 
 _Key = tuple[str | int, ...]
 
-# On which line a key stands the parser of the standard library does not say: these find it.
+# The standard library's parser does not report the line of a key, so these patterns find it.
 _NAME = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _HEADER = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
@@ -108,7 +108,7 @@ def _validated(path: Path, text: str, table: Mapping[str, Any]) -> Gate:
 
 
 def _words(complaint: Mapping[str, Any], key: _Key) -> tuple[str, str]:
-    """What is wrong, and what to do about it."""
+    """Return the description of a mistake and its remedy."""
     if complaint["type"] == "extra_forbidden":
         known = _known_keys(key[:-1])
         remedy = f"{did_you_mean(str(key[-1]), known)}known keys are {', '.join(known)}"
@@ -215,7 +215,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
     """The line of a key, or of the innermost table around it that has a line of its own.
 
     `path` has keys from the outermost table inwards, and positions in arrays of tables. Lines count
-    from 1; of what is not found at all it is 1. It is for a reader to look at: nothing is judged by it.
+    from 1; a key that is not found gets line 1. The line is only displayed and changes no verdict.
     """
     known = _lines(text)
     around = (tuple(path[:length]) for length in range(len(path), 0, -1))

@@ -165,7 +165,7 @@ def _sarif_results(report: Report) -> list[dict[str, Any]]:
             "message": {"text": f"{finding.check}: {finding.message}" if finding.check else finding.message},
             "locations": [{"physicalLocation": _sarif_location(finding.place)}],
             "partialFingerprints": {"dpauditFinding/v1": fingerprint},
-            # Where one result is marked as not suppressed, all others must be as well.
+            # If one result states whether it is suppressed, all results must.
             "suppressions": [] if finding.waiver is None else [_sarif_suppression(finding.waiver)],
         }
         for finding, fingerprint in zip(report.all_findings, fingerprints(report), strict=True)
@@ -185,7 +185,7 @@ def _sarif_location(place: Place) -> dict[str, Any]:
 
 
 def fingerprints(report: Report) -> list[str]:
-    """One for each finding, the same from run to run while check, rule and file stay: no line, no figure."""
+    """Return a fingerprint for each finding; it depends on check, rule and file, not on lines or figures."""
     seen: Counter[tuple[str, ...]] = Counter()
     found = []
     for finding in report.all_findings:
@@ -227,7 +227,7 @@ def _gitlab_severity(finding: GateFinding) -> str:
 
 
 def junit(report: Report) -> str:
-    """The report as one test suite; what is inconclusive is skipped, unless it fails the gate."""
+    """Return the report as one test suite; an inconclusive check is skipped unless it fails the gate."""
     suite = ET.Element("testsuite", name="dpaudit gate")
     tags = {"error": "error", "failed": "failure", "unchecked": "failure"}
     tags["inconclusive"] = "failure" if report.strict else "skipped"

@@ -32,7 +32,7 @@ class Places:
 
 
 def place_in(text: str, root: Path) -> Place | None:
-    """The place that a text begins with, if that is a line of a file below the root."""
+    """Return the place at the start of a text, if it is a line of a file below the root."""
     found = _PLACE.match(text)
     if found is None or not Path(found["file"]).is_file():
         return None
@@ -79,7 +79,7 @@ def _claim_line(path: Path, name: str) -> int | None:
         tree = ast.parse(path.read_bytes())
     except (OSError, ValueError, SyntaxError, RecursionError):
         return None
-    # The last one holds: a module's statements follow one another.
+    # The last assignment is the one in force.
     return max((line for node in ast.walk(tree) for line in _claims(node, name)), default=None)
 
 

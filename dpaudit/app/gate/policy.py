@@ -73,14 +73,14 @@ def policy_findings(
 
 
 def not_checked(check: Check) -> tuple[Condition, ...]:
-    """What of the policy is taken on trust."""
+    """Return the parts of the policy that are taken on trust."""
     if check.baseline is None or Path(check.baseline).with_name(LEDGER).is_file():
         return ()
     return (Condition(code=Code.BASELINE, path=check.baseline),)
 
 
 def _above(accounted: Accounted, wanted: ApproxDP) -> str:
-    """Why the ledger is not proved to meet a guarantee; empty where it is."""
+    """Return why the ledger is not proved to meet a guarantee; empty if it is proved."""
     try:
         bounds = accounted.bounds(wanted)
     except CannotBound as error:
@@ -105,7 +105,7 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str, own: Path)
     if own.is_file():
         ledger = Ledger.read(own)
         baseline.require_ledger(ledger)
-        # A certificate may state more than it has to, and would let as much pass.
+        # A certificate may state more than its ledger costs, and would then let an increase pass.
         before = require_figures(baseline, ledger).bounds(scale)
     if not before:
         return ""

@@ -119,7 +119,7 @@ class GateFinding:
 class Checked:
     """One target or ledger, judged: claim, cost (the tightest bound) and audits are in words.
 
-    `subject` is its reference or file; proof and experiment are None where it did not come to that.
+    `subject` is its reference or file; proof and experiment are None if they were not reached.
     """
 
     name: str
@@ -226,7 +226,7 @@ _OUTCOMES: Final = {
 
 
 def outcome(findings: Iterable[GateFinding]) -> str:
-    """Findings in one word: the worst there is."""
+    """Return the outcome of the worst finding, in one word."""
     return _OUTCOMES[_worst(findings)]
 
 

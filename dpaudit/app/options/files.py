@@ -31,7 +31,7 @@ def require_no_input(output: Path, *inputs: Path) -> None:
     """Raise `UsageError` if the output is one of the inputs, under whatever name or link."""
     for given in inputs:
         same = False
-        with suppress(OSError):  # one of them is not there, or out of reach
+        with suppress(OSError):  # one of the files is missing or not accessible
             same = output.samefile(given)
         if same:
             what = f"would be written over: it is {given}, which is read"

@@ -1,4 +1,4 @@
-"""Load and run a user's code: its faults are reported as its own, and its words stay out of reports."""
+"""Load and run a user's code: errors name that code as the cause, and reports omit its messages."""
 
 import contextlib
 import difflib
@@ -48,7 +48,7 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
         place = place_of(error)
         if isinstance(error, DpauditError) and not is_targets_own(error):
             error.raised_at = error.raised_at or (place if is_from_outside(error) else "")
-            cause = error.__cause__  # of a trial that failed, what the target raised
+            cause = error.__cause__  # the exception that the target raised in a failed trial
             if shown and cause and (isinstance(cause, TargetRaised) or is_targets_own(cause)):
                 _show(reference, cause)
             raise
@@ -63,7 +63,7 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
 
 
 def _show(reference: str, error: BaseException) -> None:
-    """A target's own words about what it raised, on stderr."""
+    """Print a target's own exception message on stderr."""
     found = (
         (error.kind, error.text) if isinstance(error, TargetRaised) else (type(error).__name__, str(error))
     )

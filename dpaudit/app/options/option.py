@@ -31,9 +31,9 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Words(click.Choice[str]):
-    """One of several words, or of a registry's names; of a mistyped one the answer names the nearest.
+    """One of several words or registry names; the error for a mistyped word suggests the nearest one.
 
-    Help and completion show our own names of a registry, for which no package's metadata is read.
+    Help and completion list only the registry's built-in names, so they read no package metadata.
     """
 
     def __init__(self, words: Sequence[str] | Registry[Any], also: Iterable[str] = ()) -> None:

@@ -107,7 +107,7 @@ def is_builtin(reference: str) -> bool:
 
 
 def _no_algorithm(reference: str) -> UsageError:
-    """For a target without a colon that is not built in."""
+    """Return the error for a target that has no colon and is not built in."""
     why = "there is nothing to run"
     if reference.endswith(".py"):
         what, remedy = f"{reference!r} names a file alone", f"add the function, as in {reference}:NAME"
@@ -134,7 +134,7 @@ class _Measured:
 
 
 def _could_make_pair(value: object) -> bool:
-    """Whether it is a `Pair`, or can be called without arguments."""
+    """Return whether an object is a `Pair`, or can be called without arguments."""
     if isinstance(value, Pair) or not (callable(value) and _could_be_called(value)):
         return isinstance(value, Pair)
     try:
@@ -178,7 +178,7 @@ def pairs_of(target: Target, pair: Pair | None) -> Sequence[Pair]:
 
 
 def data_for(target: Target, pair: Pair | None) -> Any:
-    """What to run a target on: its own data, else the first of the pair."""
+    """Return the data for a run: the target's own data, otherwise the first data set of the pair."""
     if target.data is not None:
         return target.data
     if pair is not None:

@@ -71,7 +71,7 @@ def site(ctx: click.Context, *, sources: tuple[Path, ...], folder: Path, books: 
 def _require_ours(folder: Path) -> None:
     """Raise `UsageError` where the folder holds anything but a site: the site's old pages are removed."""
     if not folder.exists() or (folder.is_dir() and {one.name for one in folder.iterdir()} <= {PAGES, LOCK}):
-        return  # nothing, or what a run that was killed has left
+        return  # empty, or left by a killed run
     old = folder / INDEX
     if not old.is_file() or _OURS not in old.read_bytes():
         what, why = "holds something else than a site of dpaudit", "files there could be lost"
@@ -79,7 +79,7 @@ def _require_ours(folder: Path) -> None:
 
 
 def _write(folder: Path, title: str, found: Sources) -> None:
-    """Every page, the index last: where it stands, so does all that it links to."""
+    """Write every page, the index last, so that all its links have a target."""
     pages = addresses(list(found.certificates))
     histories: dict[str, History] = {}
     with Work("pages", len(pages) + 1) as work:

@@ -51,7 +51,7 @@ def history(path: Path, now: Read) -> History | None:
     found, left_out, last = [], 0, b""
     for commit, day in reversed(commits):
         content = file_at(folder, commit, path.name)
-        if content is None:  # it was taken away there
+        if content is None:  # that commit deleted the file
             continue
         last = content
         try:

@@ -67,7 +67,7 @@ def read_sources(given: Sequence[Path], books: Sequence[str], *, but: Path) -> S
         for file in sorted(_files(path, but.resolve(), found), key=Path.as_posix):
             inside = file.relative_to(path) if path.is_dir() else Path(file.name)
             name = inside.as_posix() if len(given) == 1 else f"{path.resolve().name}/{inside.as_posix()}"
-            while name in found.paths:  # of two folders with one name
+            while name in found.paths:  # two folders have the same name
                 name = f"{name} (2)"
             found.paths[name] = file
     paths = found.paths
@@ -115,7 +115,7 @@ def _kind_of(path: Path) -> str | None:
     name = path.name
     if not _could_be_ours(path):
         return None
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not path.is_file():  # reading a pipe would block
         return None
     try:
         with path.open("rb") as file:
@@ -152,7 +152,7 @@ def _read_into(found: Sources, name: str, kind: str) -> None:
 
 
 def _accounts(found: Sources, name: str, address: str | Path) -> None:
-    """The accounts of a book; a file of another program's is none of ours."""
+    """Return the accounts of a book; ignore a file of another program."""
     try:
         book = Book(address, make=False)
     except UsageError:

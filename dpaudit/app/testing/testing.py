@@ -71,7 +71,7 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
 def the_claim(marks: Sequence[tuple[tuple[object, ...], Mapping[str, object]]]) -> Claim | None:
     """The claim of a test with these marks, each as its arguments and fields; None without any.
 
-    Raises as `marked_claim`, and `UsageError` where two of them differ: one would be judged by nobody.
+    Raises the errors of `marked_claim`, and `UsageError` if two claims differ: only one could be judged.
     """
     claims = list(dict.fromkeys(marked_claim(*mark) for mark in marks))
     if len(claims) > 1:

@@ -153,8 +153,8 @@ def report_text(
 ) -> str:
     """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it.
 
-    `whole` is what its releases compose to, where that is known; `up` is the address of a page about several
-    certificates, to which a page in HTML links. With a `ledger`, in canonical lines, the page
+    `whole` is the composition of the releases, if known. `up` is the address of the overview page of several
+    certificates; an HTML page links to it. With a `ledger`, in canonical lines, the page
     checks itself.
     """
     from dpaudit.app.report.report_page import report as blocks
