@@ -165,7 +165,7 @@ def masked(rows: Any) -> Callable[[], str]:
     return verdict
 
 
-SEEN = r"clipped|refused as a function that makes another row.*"
+SEEN = r"clipped|refused as a function that returns another row.*"
 FINE = r"PROVED, NOT_REFUTED, publishable, about 1000, "
 FAILING: dict[str, Callable[[], Any]] = {
     "an exception": raises(RuntimeError("1 of 1000")),
@@ -208,7 +208,7 @@ CASES = [
         "a bound of one third",
         True,
         number(fractions.Fraction(1, 3)),
-        r"DPA101 .*no double; give .*",
+        r"DPA101 .*not a double; give .*",
     ),
     Case(NUMBERS, "a bound of True", True, number(True), r"DPA101 True.* is not a number; give a number"),
     Case(NUMBERS, "a bound in an array", True, number(np.array(1.0)), r"DPA101 .*; give a number"),

@@ -13,7 +13,7 @@ from dpaudit.page.printable import printable
 #: Shown beside an audit's verdict, which says little where they hold.
 WARNED: Final = frozenset({Code.UNMOVED_MOST})
 
-#: A terminal shows so many conditions, and counts the others.
+#: A terminal shows this number of conditions and counts the others; a single other one is shown, too.
 SHOWN: Final = 3
 
 _ORDER: Final = {code: place for place, code in enumerate(Code)}
@@ -54,7 +54,8 @@ def not_checked(
     `about` makes a line of a sentence.
     """
     found = sentences(one for one in conditions if one.code not in WARNED)
-    rest = list(found.values())[SHOWN:]
+    shown = SHOWN if len(found) != SHOWN + 1 else len(found)
+    rest = list(found.values())[shown:]
     general = sum(code.general for code in rest)
     special = len(rest) - general
     of_run = f"{special} more of this run" if special else ""
@@ -64,7 +65,7 @@ def not_checked(
     else:
         where = {of_run: "`--output-format json`", of_kind: "`dpaudit limits`"}
         more = f"and {'; '.join(f'{words}: {command}' for words, command in where.items() if words)}"
-    lines = list(map(about, list(found)[:SHOWN]))
+    lines = list(map(about, list(found)[:shown]))
     return bullets("Not checked", [*lines, more] if rest else lines)
 
 

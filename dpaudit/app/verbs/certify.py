@@ -222,7 +222,7 @@ def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
         folder / (private_name(name) if certificate.diverged else name) for name in names
     )
     whole, approximate = found.accounted.composition, found.approximate
-    shown = report_text(certificate, approximate, whole=whole, ledger=ledger.read_bytes())
+    shown = report_text(certificate, approximate, whole=whole, ledger=(folder / LEDGER).read_bytes())
     replace_file(page, shown.encode(), mode=mode)
     lines = [f"written: {path}" for path in (ledger, stated, page)]
     if isinstance(text, str):

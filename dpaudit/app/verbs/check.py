@@ -23,7 +23,7 @@ and 2 if a file cannot be read. dpaudit/checker.py alone, copied beside the file
 @click.argument("ledger", metavar="[LEDGER]", required=False, type=PATH)
 @click.pass_context
 def check(ctx: click.Context, *, certificate: Path, ledger: Path | None) -> None:
-    """Check every figure of CERTIFICATE against LEDGER, without the accountants that made it.
+    """Check every proved figure of CERTIFICATE against LEDGER, without the accountants that made it.
 
     CERTIFICATE may be the folder that `certify -o` wrote. LEDGER left out is the one beside it.
     """
